@@ -1,1 +1,26 @@
-//! glee-core
+//! The model of a tool, the gate every call passes, and the straight line of one call.
+//!
+//! This crate does no I/O and knows no async runtime: disks, clocks, networks, processes and people
+//! are reached through the traits in [`port`], which the `glee` crate implements.
+//! Start reading at [`runtime::Runtime::invoke`].
+
+pub mod admit;
+pub mod catalog;
+pub mod event;
+pub mod example;
+pub mod host;
+pub mod json;
+pub mod json_path;
+pub mod model;
+pub mod name;
+pub mod outcome;
+pub mod permission;
+pub mod policy;
+pub mod port;
+pub mod redact;
+pub mod runtime;
+pub mod schema;
+pub mod secret;
+pub mod shape;
+pub mod template;
+pub mod url_template;

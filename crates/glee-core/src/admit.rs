@@ -1,0 +1,274 @@
+//! The gate. What comes out of it is the only thing an executor accepts.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use crate::model::ToolSpec;
+use crate::outcome::{Failure, FailureKind};
+use crate::permission::{Grant, SecretNeed};
+use crate::policy::{self, Case, Decision, Rule};
+use crate::port::{Answer, Approver, Caller, Cancel, Question, Secrets};
+use crate::schema::Violation;
+use crate::secret::SecretValues;
+use crate::template::Scope;
+
+/// A call as a surface hands it in.
+#[derive(Clone)]
+pub struct Invocation {
+    pub id: Uuid,
+    pub tool: String,
+    pub args: Map<String, Value>,
+    pub caller: Caller,
+    /// Shortens the tool's own deadline, never lengthens it.
+    pub timeout: Option<Duration>,
+    pub cancel: Cancel,
+}
+
+/// What every call of this project is held to.
+pub struct Gate {
+    pub root: PathBuf,
+    pub rules: Vec<Box<dyn Rule>>,
+    pub approver: Arc<dyn Approver>,
+    pub secrets: Arc<dyn Secrets>,
+}
+
+/// A call that passed the gate. Its fields are private and only [`admit`] makes one.
+pub struct Admitted {
+    id: Uuid,
+    spec: Arc<ToolSpec>,
+    args: Map<String, Value>,
+    secrets: SecretValues,
+    grant: Grant,
+    root: PathBuf,
+    timeout: Duration,
+    cancel: Cancel,
+}
+
+impl Admitted {
+    pub fn id(&self) -> Uuid {
+        self.id
+    }
+
+    pub fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    pub fn args(&self) -> &Map<String, Value> {
+        &self.args
+    }
+
+    pub fn secrets(&self) -> &SecretValues {
+        &self.secrets
+    }
+
+    pub fn grant(&self) -> &Grant {
+        &self.grant
+    }
+
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    pub fn cancel(&self) -> &Cancel {
+        &self.cancel
+    }
+
+    /// What the tool's templates are filled with.
+    pub fn scope(&self) -> Scope<'_> {
+        Scope::new(&self.args, &self.secrets)
+    }
+}
+
+/// Fill, check, judge, ask, secrets, grant: each step may refuse, and then the tool does not run.
+pub async fn admit(
+    gate: &Gate,
+    spec: Arc<ToolSpec>,
+    call: &Invocation,
+) -> Result<Admitted, Failure> {
+    let mut args = call.args.clone();
+    let mut amended = false;
+    loop {
+        spec.inputs.fill_defaults(&mut args);
+        check(&spec, &args)?;
+        match judge(gate, &spec, &args, call)? {
+            None => break,
+            // Amended arguments are judged again: a denial counts, but the person who wrote them is
+            // not asked a second time.
+            Some(_) if amended => break,
+            Some(reason) => match ask(gate, &spec, &args, call, &reason).await? {
+                None => break,
+                Some(other) => {
+                    args = other;
+                    amended = true;
+                }
+            },
+        }
+    }
+    let secrets = secrets(gate, &spec)?;
+    let timeout = call
+        .timeout
+        .unwrap_or(spec.limits.timeout)
+        .min(spec.limits.timeout);
+    Ok(Admitted {
+        id: call.id,
+        args,
+        secrets,
+        grant: spec.permissions.grant(&gate.root),
+        root: gate.root.clone(),
+        timeout,
+        cancel: call.cancel.clone(),
+        spec,
+    })
+}
+
+/// Admits for display only: checks the arguments and fills in masks where secrets would stand, so
+/// that a dry run needs no secret and shows none.
+pub fn preview(gate: &Gate, spec: Arc<ToolSpec>, call: &Invocation) -> Result<Admitted, Failure> {
+    let mut args = call.args.clone();
+    spec.inputs.fill_defaults(&mut args);
+    check(&spec, &args)?;
+    let mask = |name: &String| {
+        (
+            name.clone(),
+            crate::secret::Secret::new(format!("<{name}>")),
+        )
+    };
+    Ok(Admitted {
+        id: call.id,
+        args,
+        secrets: spec.permissions.secrets.keys().map(mask).collect(),
+        grant: spec.permissions.grant(&gate.root),
+        root: gate.root.clone(),
+        timeout: spec.limits.timeout,
+        cancel: call.cancel.clone(),
+        spec,
+    })
+}
+
+fn check(spec: &ToolSpec, args: &Map<String, Value>) -> Result<(), Failure> {
+    let violations = spec.inputs.violations(&Value::Object(args.clone()));
+    if violations.is_empty() {
+        return Ok(());
+    }
+    let listed: Vec<Value> = violations
+        .iter()
+        .map(|it| json!({"pointer": it.pointer, "message": it.message}))
+        .collect();
+    let message = format!(
+        "the arguments of `{}` are not valid: {}",
+        spec.name,
+        sentence(&violations)
+    );
+    Err(Failure::new(FailureKind::InvalidInput, message).with("violations", listed))
+}
+
+/// The violations in one line, for those who only read the message.
+pub fn sentence(violations: &[Violation]) -> String {
+    const SHOWN: usize = 3;
+    let shown: Vec<String> = violations
+        .iter()
+        .take(SHOWN)
+        .map(|it| match it.pointer.as_str() {
+            "" => it.message.clone(),
+            pointer => format!("{pointer}: {}", it.message),
+        })
+        .collect();
+    let more = violations.len().saturating_sub(SHOWN);
+    let tail = if more > 0 {
+        format!("; and {more} more")
+    } else {
+        String::new()
+    };
+    format!("{}{tail}", shown.join("; "))
+}
+
+/// `Some(reason)` when a person must be asked.
+fn judge(
+    gate: &Gate,
+    spec: &ToolSpec,
+    args: &Map<String, Value>,
+    call: &Invocation,
+) -> Result<Option<String>, Failure> {
+    let case = Case {
+        spec,
+        args,
+        caller: &call.caller,
+        root: &gate.root,
+    };
+    let verdict = policy::judge(&gate.rules, &case);
+    match verdict.decision {
+        Decision::Allow => Ok(None),
+        Decision::Ask { reason } => Ok(Some(reason)),
+        Decision::Deny { reason } => Err(Failure::new(FailureKind::RuleDenied, reason)
+            .with("rule", verdict.rule.unwrap_or_default())),
+    }
+}
+
+/// `Some(args)` when the person approved other arguments.
+async fn ask(
+    gate: &Gate,
+    spec: &ToolSpec,
+    args: &Map<String, Value>,
+    call: &Invocation,
+    reason: &str,
+) -> Result<Option<Map<String, Value>>, Failure> {
+    let question = Question {
+        id: call.id,
+        spec,
+        args,
+        caller: &call.caller,
+        reason,
+    };
+    match gate.approver.ask(&question).await {
+        Answer::Approved => Ok(None),
+        Answer::Amended(other) => Ok(Some(other)),
+        Answer::Denied { reason } => Err(Failure::new(
+            FailureKind::ApprovalDenied,
+            format!("a person refused to run `{}`: {reason}", spec.name),
+        )),
+        Answer::Nobody { hint } => Err(Failure::new(
+            FailureKind::ApprovalRequired,
+            format!("`{}` runs only when a person approves: {reason}", spec.name),
+        )
+        .hint(hint)),
+    }
+}
+
+fn secrets(gate: &Gate, spec: &ToolSpec) -> Result<SecretValues, Failure> {
+    let mut values = SecretValues::new();
+    let mut missing = Vec::new();
+    for (name, need) in &spec.permissions.secrets {
+        match (gate.secrets.get(name), need) {
+            (Some(secret), _) => {
+                values.insert(name.clone(), secret);
+            }
+            (None, SecretNeed::Required) => missing.push(name.clone()),
+            (None, SecretNeed::Optional) => {}
+        }
+    }
+    if missing.is_empty() {
+        return Ok(values);
+    }
+    let verb = if missing.len() == 1 { "is" } else { "are" };
+    Err(Failure::new(
+        FailureKind::SecretNotFound,
+        format!(
+            "{} {verb} not set, and `{}` needs it to run",
+            missing.join(", "),
+            spec.name
+        ),
+    )
+    .hint(format!(
+        "export {}=… in the environment glee runs in",
+        missing[0]
+    ))
+    .with("missing", missing))
+}

@@ -1,0 +1,239 @@
+//! What a tool is, whatever document it was read from.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use crate::json_path::JsonPath;
+use crate::permission::Permissions;
+use crate::schema::Schema;
+use crate::template::{Template, ValueTemplate};
+use crate::url_template::UrlTemplate;
+
+#[derive(Clone, Debug)]
+pub struct ToolSpec {
+    pub name: String,
+    pub version: String,
+    pub title: Option<String>,
+    pub description: String,
+    pub tags: Vec<String>,
+    pub inputs: Schema,
+    pub outputs: Outputs,
+    pub exec: Exec,
+    pub permissions: Permissions,
+    pub approval: Approval,
+    pub annotations: Annotations,
+    pub limits: Limits,
+    pub examples: Vec<Example>,
+    pub origin: Origin,
+    /// The document the tool was read from.
+    pub source: PathBuf,
+}
+
+/// How a tool runs. A closed set: one `match` dispatches, and a new kind does not compile until
+/// every place has answered.
+#[derive(Clone, Debug)]
+pub enum Exec {
+    Http(Box<Http>),
+    Command(Command),
+    Python(Python),
+}
+
+impl Exec {
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Exec::Http(_) => "http",
+            Exec::Command(_) => "command",
+            Exec::Python(_) => "python",
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Http {
+    pub method: Method,
+    pub url: UrlTemplate,
+    pub headers: Vec<(String, Template)>,
+    pub query: Vec<(String, ValueTemplate)>,
+    pub body: Option<ValueTemplate>,
+    pub auth: Option<Auth>,
+    /// Empty means any 2xx.
+    pub success_codes: Vec<u16>,
+    pub retry: Retry,
+    pub redirects: Redirects,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    Get,
+    Post,
+    Put,
+    Patch,
+    Delete,
+    Head,
+}
+
+impl Method {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Method::Get => "GET",
+            Method::Post => "POST",
+            Method::Put => "PUT",
+            Method::Patch => "PATCH",
+            Method::Delete => "DELETE",
+            Method::Head => "HEAD",
+        }
+    }
+
+    /// Whether sending the request twice does what sending it once does.
+    pub fn is_idempotent(self) -> bool {
+        !matches!(self, Method::Post | Method::Patch)
+    }
+}
+
+#[derive(Clone, Debug)]
+pub enum Auth {
+    Bearer {
+        token: Template,
+    },
+    Basic {
+        username: Template,
+        password: Template,
+    },
+    ApiKey {
+        place: KeyPlace,
+        name: String,
+        value: Template,
+    },
+    /// HMAC-SHA256 over method, path with query, timestamp and body.
+    Hmac {
+        secret: Template,
+        header: String,
+        timestamp_header: String,
+    },
+    OAuth2 {
+        token_url: UrlTemplate,
+        grant: OAuthGrant,
+        client_id: Template,
+        client_secret: Option<Template>,
+        scope: Option<String>,
+    },
+}
+
+#[derive(Clone, Debug)]
+pub enum OAuthGrant {
+    ClientCredentials,
+    RefreshToken(Template),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyPlace {
+    Header,
+    Query,
+}
+
+/// How often a failed request is sent again, and how long the first pause is. Later pauses double.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retry {
+    pub times: u32,
+    pub pause: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Redirects {
+    Refuse,
+    Follow,
+}
+
+#[derive(Clone, Debug)]
+pub struct Command {
+    /// As written: a path from the project's root, an absolute path, or a bare program name.
+    pub entrypoint: String,
+    pub args: Vec<Template>,
+    pub cwd: String,
+    pub env: Vec<(String, Template)>,
+    pub stdin: Option<ValueTemplate>,
+    pub exit_codes_ok: Vec<i32>,
+    pub dashes: Dashes,
+}
+
+/// Whether an argument that fills a whole word may look like an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dashes {
+    Refuse,
+    Allow,
+}
+
+#[derive(Clone, Debug)]
+pub struct Python {
+    pub module: String,
+    pub function: String,
+    pub args: Vec<ValueTemplate>,
+    pub kwargs: Vec<(String, ValueTemplate)>,
+    pub venv: Option<String>,
+    pub cwd: String,
+    pub env: Vec<(String, Template)>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Outputs {
+    pub format: Format,
+    pub extract: Option<JsonPath>,
+    pub fields: Vec<Field>,
+    pub schema: Option<Schema>,
+    pub on_mismatch: OnMismatch,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    Json,
+    Text,
+}
+
+#[derive(Clone, Debug)]
+pub struct Field {
+    pub name: String,
+    pub path: JsonPath,
+}
+
+/// What happens when an output is not what was promised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnMismatch {
+    Warn,
+    Fail,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Approval {
+    Never,
+    Always { reason: String },
+}
+
+/// What the author says about a tool's effects; hints, never a grant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Annotations {
+    pub read_only: Option<bool>,
+    pub destructive: Option<bool>,
+    pub idempotent: Option<bool>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    pub timeout: Duration,
+    /// Kept of stdout, of stderr and of an HTTP body, each.
+    pub output_bytes: usize,
+}
+
+#[derive(Clone, Debug)]
+pub struct Example {
+    pub description: String,
+    pub params: Map<String, Value>,
+    pub expected: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    User,
+    Agent { creator: String },
+}

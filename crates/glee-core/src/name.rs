@@ -1,0 +1,119 @@
+//! Names of tools: what a directory may be called, and which letters nobody can see.
+
+use thiserror::Error;
+
+/// Longest tool name, in characters.
+pub const MAX_NAME: usize = 64;
+
+/// Names that begin like this belong to glee's own meta tools.
+pub const RESERVED_PREFIX: &str = "glee_";
+
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum NameError {
+    #[error("a name cannot be empty")]
+    Empty,
+    #[error("a name has at most {MAX_NAME} characters, this one has {0}")]
+    TooLong(usize),
+    #[error("a name cannot start with `{0}`")]
+    BadStart(char),
+    #[error("a name cannot hold {0}")]
+    BadCharacter(String),
+    #[error("names starting with `{RESERVED_PREFIX}` are reserved for glee")]
+    Reserved,
+}
+
+/// A tool's name is also a directory's name, a word on command lines and a word in models' contexts,
+/// so it must be harmless in all three places.
+pub fn check(name: &str) -> Result<(), NameError> {
+    let length = name.chars().count();
+    if length > MAX_NAME {
+        return Err(NameError::TooLong(length));
+    }
+    match name.chars().next() {
+        None => return Err(NameError::Empty),
+        Some(first @ ('.' | '-')) => return Err(NameError::BadStart(first)),
+        Some(_) => {}
+    }
+    if let Some(bad) = name.chars().find(|&c| !is_allowed(c)) {
+        let shown = if is_invisible(bad) || bad.is_whitespace() {
+            format!("the character U+{:04X}", bad as u32)
+        } else {
+            format!("`{bad}`")
+        };
+        return Err(NameError::BadCharacter(shown));
+    }
+    if name.to_ascii_lowercase().starts_with(RESERVED_PREFIX) {
+        return Err(NameError::Reserved);
+    }
+    Ok(())
+}
+
+/// Whether models can be shown the name as it is; other names are shown to them in a folded form.
+pub fn is_model_safe(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= MAX_NAME
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+}
+
+fn is_allowed(c: char) -> bool {
+    c.is_alphanumeric() && !is_invisible(c) || matches!(c, '_' | '-' | '.')
+}
+
+/// Characters that show nothing, or that reorder what is shown: control, format, bidi, variation
+/// selectors and tags. Text holding them can look like something it is not.
+pub fn is_invisible(c: char) -> bool {
+    c.is_control()
+        || matches!(c as u32,
+            0x00AD | 0x034F | 0x061C | 0x115F..=0x1160 | 0x17B4..=0x17B5 | 0x180B..=0x180F
+            | 0x200B..=0x200F | 0x2028..=0x202E | 0x2060..=0x206F | 0x3164
+            | 0xFE00..=0xFE0F | 0xFEFF | 0xFFA0 | 0xFFF0..=0xFFFB
+            | 0x1D173..=0x1D17A | 0xE0000..=0xE0FFF)
+}
+
+/// The candidate nearest to a mistyped word, if one is near enough to be meant.
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let folded = word.to_lowercase();
+    candidates
+        .into_iter()
+        .map(|it| (strsim::jaro_winkler(&folded, &it.to_lowercase()), it))
+        .filter(|(score, _)| *score >= 0.8)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, it)| it)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        for good in ["web_search", "a", "Käse", "x-1", "v1.2"] {
+            assert_eq!(check(good), Ok(()), "{good}");
+        }
+        for bad in [
+            "",
+            ".",
+            "..",
+            "-rf",
+            "a/b",
+            "a\nb",
+            "a\u{202e}b",
+            "a b",
+            "glee_x",
+            "GLEE_x",
+            "a\\b",
+            "a\u{200b}",
+        ] {
+            assert!(check(bad).is_err(), "{bad:?}");
+        }
+        assert_eq!(check(&"x".repeat(65)), Err(NameError::TooLong(65)));
+    }
+
+    #[test]
+    fn nearest_word() {
+        assert_eq!(nearest("serch", ["search", "delete"]), Some("search"));
+        assert_eq!(nearest("zzz", ["search", "delete"]), None);
+    }
+}

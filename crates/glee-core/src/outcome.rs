@@ -1,0 +1,145 @@
+//! The answer to a call. A failing tool is an answer too.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    pub id: Uuid,
+    pub tool: String,
+    pub result: Result<Output, Failure>,
+    pub meta: Meta,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Output {
+    pub value: Value,
+    pub warnings: Vec<String>,
+    pub truncated: Option<Truncated>,
+}
+
+/// A result that was cut: how much was kept, and how much there was, as far as is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Truncated {
+    pub kept: u64,
+    pub total: Option<u64>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Meta {
+    pub version: Option<String>,
+    pub kind: Option<&'static str>,
+    pub duration: Duration,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Failure {
+    pub kind: FailureKind,
+    pub message: String,
+    pub details: Map<String, Value>,
+    pub hint: Option<String>,
+    pub retryable: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FailureKind {
+    InvalidInput,
+    NotFound,
+    Disabled,
+    InvalidPath,
+    FileNotFound,
+    PermissionDenied,
+    RuleDenied,
+    ApprovalRequired,
+    ApprovalDenied,
+    SecretNotFound,
+    SandboxUnavailable,
+    HostNotAllowed,
+    HttpError,
+    ExecutionError,
+    Timeout,
+    Cancelled,
+    OutputInvalid,
+    RateLimited,
+    Conflict,
+    Internal,
+}
+
+impl FailureKind {
+    pub const ALL: [FailureKind; 20] = [
+        FailureKind::InvalidInput,
+        FailureKind::NotFound,
+        FailureKind::Disabled,
+        FailureKind::InvalidPath,
+        FailureKind::FileNotFound,
+        FailureKind::PermissionDenied,
+        FailureKind::RuleDenied,
+        FailureKind::ApprovalRequired,
+        FailureKind::ApprovalDenied,
+        FailureKind::SecretNotFound,
+        FailureKind::SandboxUnavailable,
+        FailureKind::HostNotAllowed,
+        FailureKind::HttpError,
+        FailureKind::ExecutionError,
+        FailureKind::Timeout,
+        FailureKind::Cancelled,
+        FailureKind::OutputInvalid,
+        FailureKind::RateLimited,
+        FailureKind::Conflict,
+        FailureKind::Internal,
+    ];
+
+    pub fn code(self) -> &'static str {
+        match self {
+            FailureKind::InvalidInput => "INVALID_INPUT",
+            FailureKind::NotFound => "NOT_FOUND",
+            FailureKind::Disabled => "DISABLED",
+            FailureKind::InvalidPath => "INVALID_PATH",
+            FailureKind::FileNotFound => "FILE_NOT_FOUND",
+            FailureKind::PermissionDenied => "PERMISSION_DENIED",
+            FailureKind::RuleDenied => "RULE_DENIED",
+            FailureKind::ApprovalRequired => "APPROVAL_REQUIRED",
+            FailureKind::ApprovalDenied => "APPROVAL_DENIED",
+            FailureKind::SecretNotFound => "SECRET_NOT_FOUND",
+            FailureKind::SandboxUnavailable => "SANDBOX_UNAVAILABLE",
+            FailureKind::HostNotAllowed => "HOST_NOT_ALLOWED",
+            FailureKind::HttpError => "HTTP_ERROR",
+            FailureKind::ExecutionError => "EXECUTION_ERROR",
+            FailureKind::Timeout => "TIMEOUT",
+            FailureKind::Cancelled => "CANCELLED",
+            FailureKind::OutputInvalid => "OUTPUT_INVALID",
+            FailureKind::RateLimited => "RATE_LIMITED",
+            FailureKind::Conflict => "CONFLICT",
+            FailureKind::Internal => "INTERNAL",
+        }
+    }
+}
+
+impl Failure {
+    pub fn new(kind: FailureKind, message: impl Into<String>) -> Failure {
+        Failure {
+            kind,
+            message: message.into(),
+            details: Map::new(),
+            hint: None,
+            retryable: false,
+        }
+    }
+
+    pub fn with(mut self, key: &str, value: impl Into<Value>) -> Failure {
+        self.details.insert(key.to_owned(), value.into());
+        self
+    }
+
+    pub fn hint(mut self, hint: impl Into<String>) -> Failure {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    pub fn retryable(mut self) -> Failure {
+        self.retryable = true;
+        self
+    }
+}

@@ -1,0 +1,89 @@
+//! The doors to the world. Each is a small trait that the `glee` crate implements.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::SystemTime;
+
+use futures_util::future::{FutureExt, Shared};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use crate::admit::Admitted;
+use crate::event::Event;
+use crate::model::ToolSpec;
+use crate::outcome::Failure;
+use crate::secret::Secret;
+use crate::shape::Raw;
+
+pub type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Who calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    pub name: String,
+}
+
+/// Resolves when the caller no longer wants the answer.
+#[derive(Clone)]
+pub struct Cancel(Shared<Later<'static, ()>>);
+
+impl Cancel {
+    pub fn never() -> Cancel {
+        Cancel::when(std::future::pending())
+    }
+
+    pub fn when(gone: impl Future<Output = ()> + Send + 'static) -> Cancel {
+        let gone: Later<'static, ()> = Box::pin(gone);
+        Cancel(gone.shared())
+    }
+
+    pub async fn cancelled(&self) {
+        self.0.clone().await;
+    }
+}
+
+/// Runs what was admitted, and nothing else: only `admit` can make an `Admitted`.
+pub trait Executor: Send + Sync {
+    fn run<'a>(&'a self, call: &'a Admitted) -> Later<'a, Result<Raw, Failure>>;
+}
+
+/// Asks a person.
+pub trait Approver: Send + Sync {
+    fn ask<'a>(&'a self, question: &'a Question<'a>) -> Later<'a, Answer>;
+}
+
+pub struct Question<'a> {
+    pub id: Uuid,
+    pub spec: &'a ToolSpec,
+    pub args: &'a Map<String, Value>,
+    pub caller: &'a Caller,
+    pub reason: &'a str,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    Approved,
+    /// Approved with other arguments, which are checked and judged again.
+    Amended(Map<String, Value>),
+    Denied {
+        reason: String,
+    },
+    /// Nobody is there to answer.
+    Nobody {
+        hint: String,
+    },
+}
+
+/// Looks up secrets by name.
+pub trait Secrets: Send + Sync {
+    fn get(&self, name: &str) -> Option<Secret>;
+}
+
+/// Hears of every call. An observer that cannot take note of a start stops the call.
+pub trait Observer: Send + Sync {
+    fn observe(&self, event: &Event) -> Result<(), String>;
+}
+
+pub trait Clock: Send + Sync {
+    fn now(&self) -> SystemTime;
+}

@@ -1,0 +1,220 @@
+//! Takes the secrets of a call out of everything that leaves it.
+//!
+//! A secret is recognised raw and in the forms things commonly turn it into: percent-encoded,
+//! JSON-escaped, base64 (whatever stands before it) and hex. Other transforms cannot be undone here.
+
+use aho_corasick::{AhoCorasick, AhoCorasickBuilder, MatchKind};
+use data_encoding::{BASE64_NOPAD, BASE64URL_NOPAD, HEXLOWER, HEXUPPER};
+use serde_json::{Map, Value};
+
+use crate::outcome::{Failure, Output};
+use crate::secret::SecretValues;
+use crate::url_template::encode;
+
+/// Shorter secrets occur by chance; replacing them would destroy the result.
+pub const SHORTEST: usize = 8;
+
+pub struct Redactor {
+    search: Option<AhoCorasick>,
+    needles: Vec<String>,
+    marks: Vec<String>,
+}
+
+impl Redactor {
+    pub fn new(secrets: &SecretValues) -> Redactor {
+        let mut needles = Vec::new();
+        let mut marks = Vec::new();
+        for (name, secret) in secrets {
+            for form in forms(secret.reveal()) {
+                if form.len() >= SHORTEST && !needles.contains(&form) {
+                    needles.push(form);
+                    marks.push(format!("[REDACTED:{name}]"));
+                }
+            }
+        }
+        let search = (!needles.is_empty())
+            .then(|| {
+                AhoCorasickBuilder::new()
+                    .match_kind(MatchKind::LeftmostLongest)
+                    .build(&needles)
+                    .ok()
+            })
+            .flatten();
+        Redactor {
+            search,
+            needles,
+            marks,
+        }
+    }
+
+    pub fn text(&self, text: String) -> String {
+        match &self.search {
+            Some(search) if search.is_match(&text) => search.replace_all(&text, &self.marks),
+            _ => text,
+        }
+    }
+
+    pub fn value(&self, value: Value) -> Value {
+        if self.search.is_none() {
+            return value;
+        }
+        match value {
+            Value::String(text) => Value::String(self.text(text)),
+            Value::Array(items) => {
+                Value::Array(items.into_iter().map(|it| self.value(it)).collect())
+            }
+            Value::Object(map) => Value::Object(self.map(map)),
+            // A secret may be all digits and come back as a number.
+            Value::Number(number) => {
+                let text = number.to_string();
+                let redacted = self.text(text.clone());
+                if redacted == text {
+                    Value::Number(number)
+                } else {
+                    Value::String(redacted)
+                }
+            }
+            other => other,
+        }
+    }
+
+    pub fn map(&self, map: Map<String, Value>) -> Map<String, Value> {
+        map.into_iter()
+            .map(|(key, value)| (self.text(key), self.value(value)))
+            .collect()
+    }
+
+    pub fn output(&self, output: Output) -> Output {
+        let value = match (output.truncated, output.value) {
+            (Some(_), Value::String(text)) => Value::String(self.cut(text)),
+            (_, value) => value,
+        };
+        Output {
+            value: self.value(value),
+            warnings: output
+                .warnings
+                .into_iter()
+                .map(|it| self.text(it))
+                .collect(),
+            truncated: output.truncated,
+        }
+    }
+
+    pub fn failure(&self, failure: Failure) -> Failure {
+        Failure {
+            message: self.text(failure.message),
+            details: self.map(failure.details),
+            hint: failure.hint.map(|it| self.text(it)),
+            ..failure
+        }
+    }
+
+    /// Where text was cut, half a secret may stand at its end and be recognised by nobody.
+    fn cut(&self, mut text: String) -> String {
+        let longest_tail = self
+            .needles
+            .iter()
+            .filter_map(|needle| {
+                (SHORTEST / 2..needle.len()).rev().find(|&length| {
+                    needle.is_char_boundary(length) && text.ends_with(&needle[..length])
+                })
+            })
+            .max();
+        if let Some(length) = longest_tail {
+            text.truncate(text.len() - length);
+        }
+        text
+    }
+}
+
+fn forms(secret: &str) -> Vec<String> {
+    let bytes = secret.as_bytes();
+    let percent = encode(secret);
+    let json = Value::String(secret.to_owned()).to_string();
+    let mut forms = vec![
+        secret.to_owned(),
+        percent.to_lowercase(),
+        percent.replace("%20", "+"),
+        percent,
+        json[1..json.len() - 1].to_owned(),
+        HEXLOWER.encode(bytes),
+        HEXUPPER.encode(bytes),
+    ];
+    // Base64 of a longer text that holds the secret depends on how many bytes stand before it; the
+    // characters that also depend on its neighbours are left out.
+    for offset in 0..3 {
+        let mut padded = vec![0_u8; offset];
+        padded.extend_from_slice(bytes);
+        for encoding in [&BASE64_NOPAD, &BASE64URL_NOPAD] {
+            let encoded = encoding.encode(&padded);
+            let start = [0, 2, 3][offset];
+            let end = padded.len() / 3 * 4;
+            if let Some(stable) = encoded.get(start..end) {
+                forms.push(stable.to_owned());
+            }
+        }
+    }
+    forms
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outcome::Truncated;
+    use crate::secret::Secret;
+    use data_encoding::BASE64;
+    use serde_json::json;
+
+    fn redactor(secret: &str) -> Redactor {
+        Redactor::new(&SecretValues::from([(
+            "KEY".to_owned(),
+            Secret::new(secret),
+        )]))
+    }
+
+    #[test]
+    fn every_form_is_found() {
+        let secret = "p@ss \"wörd\"/12345";
+        let redactor = redactor(secret);
+        for text in [
+            secret.to_owned(),
+            encode(secret),
+            encode(secret).to_lowercase(),
+            json!(secret).to_string(),
+            HEXLOWER.encode(secret.as_bytes()),
+            BASE64.encode(format!("user:{secret}").as_bytes()),
+            BASE64.encode(format!("u:{secret}!").as_bytes()),
+            BASE64.encode(format!("ab{secret}xyz").as_bytes()),
+        ] {
+            let redacted = redactor.text(format!("<{text}>"));
+            assert!(redacted.contains("[REDACTED:KEY]"), "{text} → {redacted}");
+        }
+        assert_eq!(
+            redactor.value(json!({"a": [secret], secret: 1})),
+            json!({"a": ["[REDACTED:KEY]"], "[REDACTED:KEY]": 1})
+        );
+    }
+
+    #[test]
+    fn numbers_and_short_secrets() {
+        assert_eq!(
+            redactor("1234567890").value(json!(1234567890)),
+            json!("[REDACTED:KEY]")
+        );
+        assert_eq!(redactor("abc").text("abcabc".into()), "abcabc");
+        assert_eq!(redactor("").text("abc".into()), "abc");
+    }
+
+    #[test]
+    fn half_a_secret_at_a_cut_goes_too() {
+        let output = Output {
+            value: json!("text supersec"),
+            warnings: vec![],
+            truncated: Some(Truncated {
+                kept: 13,
+                total: None,
+            }),
+        };
+        assert_eq!(redactor("supersecret").output(output).value, json!("text "));
+    }
+}

@@ -1,0 +1,372 @@
+//! JSON Schema 2020-12, compiled once: it bounds itself, fills defaults and lists all violations.
+
+mod bounds;
+
+use std::sync::{Arc, OnceLock};
+
+use jsonschema::error::ValidationErrorKind as Kind;
+use jsonschema::{PatternOptions, ValidationError, Validator};
+use serde_json::{Map, Value};
+use thiserror::Error;
+
+use crate::{json, name};
+
+pub use bounds::{MAX_DEPTH, MAX_SUBSCHEMAS, MAX_WORK};
+
+const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
+const LONGEST_MESSAGE: usize = 300;
+
+#[derive(Clone, Debug)]
+pub struct Schema(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    source: Value,
+    /// Values nested deeper than this could make validation take exponential time.
+    deepest_value: usize,
+    /// Compiling costs far more than the checks above, so it waits for the first use.
+    validator: OnceLock<Result<Validator, SchemaError>>,
+}
+
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{reason}")]
+pub struct SchemaError {
+    /// JSON pointer into the schema.
+    pub pointer: String,
+    pub reason: String,
+}
+
+/// One way in which a value breaks its schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// JSON pointer into the value.
+    pub pointer: String,
+    pub message: String,
+}
+
+impl Schema {
+    /// Takes a schema that is bounded and refers only to itself.
+    pub fn new(source: Value) -> Result<Schema, SchemaError> {
+        if let Some(dialect) = source.get("$schema")
+            && dialect.as_str().map(|it| it.trim_end_matches('#')) != Some(DIALECT)
+        {
+            return Err(SchemaError {
+                pointer: "/$schema".into(),
+                reason: format!("only JSON Schema 2020-12 is understood ({DIALECT})"),
+            });
+        }
+        let deepest_value = bounds::deepest_value(&source)?;
+        Ok(Schema(Arc::new(Inner {
+            source,
+            deepest_value,
+            validator: OnceLock::new(),
+        })))
+    }
+
+    pub fn source(&self) -> &Value {
+        &self.0.source
+    }
+
+    /// Compiles now what the first use would compile.
+    pub fn compile(&self) -> Result<(), SchemaError> {
+        self.validator().map(|_| ())
+    }
+
+    fn validator(&self) -> Result<&Validator, SchemaError> {
+        self.0
+            .validator
+            .get_or_init(|| compile(&self.0.source))
+            .as_ref()
+            .map_err(Clone::clone)
+    }
+
+    /// Every violation; none means the value is valid. A schema that cannot be compiled accepts
+    /// nothing.
+    pub fn violations(&self, value: &Value) -> Vec<Violation> {
+        let refuse = |message: String| {
+            vec![Violation {
+                pointer: String::new(),
+                message,
+            }]
+        };
+        if json::depth(value) > self.0.deepest_value {
+            return refuse(format!(
+                "nests deeper than the {} levels this schema can be checked for",
+                self.0.deepest_value
+            ));
+        }
+        match self.validator() {
+            Err(err) => refuse(format!(
+                "the schema cannot be used: {}: {}",
+                err.pointer, err.reason
+            )),
+            Ok(validator) if validator.is_valid(value) => Vec::new(),
+            Ok(validator) => validator
+                .iter_errors(value)
+                .flat_map(|it| describe(&it, &self.0.source))
+                .collect(),
+        }
+    }
+
+    /// Puts the schema's defaults where the value says nothing, at any depth of `properties`.
+    pub fn fill_defaults(&self, value: &mut Map<String, Value>) {
+        fill_object(&self.0.source, &self.0.source, value, MAX_DEPTH);
+    }
+
+    /// The names of the top-level properties, in the author's order.
+    pub fn properties(&self) -> impl Iterator<Item = (&String, &Value)> {
+        self.0
+            .source
+            .get("properties")
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten()
+    }
+
+    /// Whether a top-level property always has a value once defaults are filled in.
+    pub fn always_present(&self, property: &str) -> bool {
+        let required = self.0.source.get("required").and_then(Value::as_array);
+        required.is_some_and(|it| it.iter().any(|name| name == property))
+            || self.properties().any(|(name, it)| {
+                name == property && resolve(&self.0.source, it).get("default").is_some()
+            })
+    }
+}
+
+fn compile(source: &Value) -> Result<Validator, SchemaError> {
+    jsonschema::draft202012::options()
+        // The linear-time engine: a pattern with look-around does not compile, and none can hang.
+        .with_pattern_options(PatternOptions::regex())
+        .should_validate_formats(true)
+        .build(source)
+        .map_err(|err| SchemaError {
+            // What the compiler complains about is a place in the schema itself.
+            pointer: err.instance_path().to_string(),
+            reason: shorten(err.to_string()),
+        })
+}
+
+fn fill_object(root: &Value, schema: &Value, value: &mut Map<String, Value>, depth: usize) {
+    let schema = resolve(root, schema);
+    let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
+        return;
+    };
+    for (name, property) in properties {
+        if !value.contains_key(name)
+            && let Some(default) = resolve(root, property).get("default")
+        {
+            value.insert(name.clone(), default.clone());
+        }
+        if let (Some(Value::Object(inner)), Some(left)) =
+            (value.get_mut(name), depth.checked_sub(1))
+        {
+            fill_object(root, property, inner, left);
+        }
+    }
+}
+
+/// Follows local references to the subschema they mean.
+fn resolve<'a>(root: &'a Value, mut schema: &'a Value) -> &'a Value {
+    for _ in 0..MAX_DEPTH {
+        let target = schema
+            .get("$ref")
+            .and_then(Value::as_str)
+            .and_then(|it| it.strip_prefix('#'))
+            .and_then(|pointer| root.pointer(pointer));
+        match target {
+            Some(target) if schema.get("default").is_none() => schema = target,
+            _ => break,
+        }
+    }
+    schema
+}
+
+fn describe(err: &ValidationError<'_>, schema: &Value) -> Vec<Violation> {
+    let pointer = err.instance_path().to_string();
+    let one = |message: String| {
+        vec![Violation {
+            pointer: pointer.clone(),
+            message: shorten(message),
+        }]
+    };
+    match err.kind() {
+        Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
+            let known = siblings(err, schema);
+            unexpected
+                .iter()
+                .map(|extra| {
+                    let hint = match name::nearest(extra, known.iter().map(String::as_str)) {
+                        Some(near) => format!("; did you mean `{near}`?"),
+                        None if known.is_empty() => String::new(),
+                        None => format!("; known are {}", known.join(", ")),
+                    };
+                    Violation {
+                        pointer: format!("{pointer}/{}", escape(extra)),
+                        message: shorten(format!("`{extra}` is not known here{hint}")),
+                    }
+                })
+                .collect()
+        }
+        Kind::Required { property } => {
+            let property = property.as_str().unwrap_or_default();
+            one(format!("`{property}` is required"))
+        }
+        Kind::Enum { options } => {
+            let options: Vec<_> = options
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(Value::to_string)
+                .collect();
+            one(format!(
+                "{} is not one of {}",
+                err.instance(),
+                options.join(", ")
+            ))
+        }
+        _ => one(err.to_string()),
+    }
+}
+
+/// The property names declared beside the `additionalProperties` that was broken.
+fn siblings(err: &ValidationError<'_>, schema: &Value) -> Vec<String> {
+    let path = err.schema_path().to_string();
+    let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+    let properties = schema.pointer(parent).and_then(|it| it.get("properties"));
+    properties
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+        .map(|(name, _)| name.clone())
+        .collect()
+}
+
+/// A key as one token of a JSON pointer.
+pub fn escape(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}
+
+fn shorten(message: String) -> String {
+    match message.char_indices().nth(LONGEST_MESSAGE) {
+        Some((at, _)) => format!("{}…", &message[..at]),
+        None => message,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn schema(source: Value) -> Schema {
+        Schema::new(source).unwrap()
+    }
+
+    #[test]
+    fn all_violations_are_listed() {
+        let schema = schema(json!({
+            "type": "object", "additionalProperties": false, "required": ["query"],
+            "properties": {"query": {"type": "string"}, "count": {"type": "integer"}, "size": {"enum": ["s", "l"]}}
+        }));
+        let found = schema.violations(&json!({"cuont": 1, "count": "x", "size": "m"}));
+        let found: Vec<_> = found
+            .iter()
+            .map(|it| (it.pointer.as_str(), it.message.as_str()))
+            .collect();
+        assert!(
+            found.contains(&("/cuont", "`cuont` is not known here; did you mean `count`?")),
+            "{found:?}"
+        );
+        assert!(found.contains(&("", "`query` is required")), "{found:?}");
+        assert!(
+            found.contains(&("/size", "\"m\" is not one of \"s\", \"l\"")),
+            "{found:?}"
+        );
+        assert_eq!(found.len(), 4, "{found:?}");
+    }
+
+    #[test]
+    fn defaults_at_any_depth() {
+        let schema = schema(json!({
+            "type": "object",
+            "properties": {
+                "n": {"type": "integer", "default": 10},
+                "o": {"type": "object", "properties": {"x": {"default": [1]}, "y": {}}},
+                "r": {"$ref": "#/$defs/r"}
+            },
+            "$defs": {"r": {"type": "string", "default": "d"}}
+        }));
+        let mut value = json!({"o": {"y": 1}}).as_object().unwrap().clone();
+        schema.fill_defaults(&mut value);
+        assert_eq!(
+            Value::Object(value),
+            json!({"o": {"y": 1, "x": [1]}, "n": 10, "r": "d"})
+        );
+        assert!(
+            schema.always_present("n") && schema.always_present("r") && !schema.always_present("o")
+        );
+    }
+
+    #[test]
+    fn strangers_schemas_are_refused() {
+        for (source, pointer) in [
+            (json!({"$ref": "http://169.254.169.254/x"}), "/$ref"),
+            (
+                json!({"properties": {"a": {"$ref": "file:///etc/passwd"}}}),
+                "/properties/a/$ref",
+            ),
+            (json!({"$ref": "other.json#/x"}), "/$ref"),
+            (json!({"$ref": "#"}), ""),
+            (
+                json!({"$schema": "http://json-schema.org/draft-07/schema#"}),
+                "/$schema",
+            ),
+            (json!({"$ref": "#/$defs/none"}), "/$ref"),
+        ] {
+            assert_eq!(
+                Schema::new(source.clone()).unwrap_err().pointer,
+                pointer,
+                "{source}"
+            );
+        }
+    }
+
+    #[test]
+    fn doubling_schemas_are_refused() {
+        let mut defs = Map::new();
+        for level in 0..40 {
+            let next = json!({"$ref": format!("#/$defs/d{}", level + 1)});
+            defs.insert(format!("d{level}"), json!({"allOf": [next.clone(), next]}));
+        }
+        defs.insert("d40".into(), json!({"type": "string"}));
+        assert!(Schema::new(json!({"$ref": "#/$defs/d0", "$defs": defs})).is_err());
+    }
+
+    #[test]
+    fn recursion_is_bounded_by_the_value() {
+        let tree = schema(json!({"properties": {"l": {"$ref": "#"}, "r": {"$ref": "#"}}}));
+        assert!(tree.0.deepest_value >= MAX_DEPTH);
+        let doubling = schema(json!({"allOf": [
+            {"properties": {"x": {"$ref": "#"}}}, {"properties": {"x": {"$ref": "#"}}}
+        ]}));
+        assert!(doubling.0.deepest_value < 20);
+        let mut value = json!(1);
+        for _ in 0..60 {
+            value = json!({"x": value});
+        }
+        assert!(!doubling.violations(&value).is_empty());
+        assert!(tree.violations(&value).is_empty());
+    }
+
+    #[test]
+    fn look_around_does_not_compile() {
+        assert!(schema(json!({"pattern": "(?=a)"})).compile().is_err());
+        assert_eq!(
+            schema(json!({"properties": {"a": {"type": "strng"}}}))
+                .compile()
+                .unwrap_err()
+                .pointer,
+            "/properties/a/type"
+        );
+    }
+}

@@ -1,0 +1,200 @@
+//! From what a tool gave to what the caller gets: parse, extract, project, verify.
+
+use serde_json::{Map, Value};
+
+use crate::admit::sentence;
+use crate::json;
+use crate::model::{Field, Format, OnMismatch, Outputs};
+use crate::outcome::{Failure, FailureKind, Output, Truncated};
+
+/// What an executor brings back.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Raw {
+    pub body: Body,
+    pub truncated: Option<Truncated>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Body {
+    Bytes(Vec<u8>),
+    Value(Value),
+}
+
+/// What is not as promised becomes a warning or a failure, as the tool says.
+pub fn shape(outputs: &Outputs, raw: Raw) -> Result<Output, Failure> {
+    let mut warnings = Vec::new();
+    let value = parse(outputs.format, &raw, &mut warnings);
+    let value = if warnings.is_empty() {
+        extract(outputs, value, &mut warnings)
+    } else {
+        value
+    };
+    if warnings.is_empty()
+        && let Some(schema) = &outputs.schema
+    {
+        let violations = schema.violations(&value);
+        if !violations.is_empty() {
+            warnings.push(format!(
+                "the output breaks its schema: {}",
+                sentence(&violations)
+            ));
+        }
+    }
+    match outputs.on_mismatch {
+        OnMismatch::Fail if !warnings.is_empty() => {
+            Err(Failure::new(FailureKind::OutputInvalid, warnings.join("; ")).with("value", value))
+        }
+        _ => Ok(Output {
+            value,
+            warnings,
+            truncated: raw.truncated,
+        }),
+    }
+}
+
+fn parse(format: Format, raw: &Raw, warnings: &mut Vec<String>) -> Value {
+    let bytes = match &raw.body {
+        Body::Value(value) => return value.clone(),
+        Body::Bytes(bytes) => bytes,
+    };
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) => text.to_owned(),
+        // A cut may fall inside a character; that is not the tool's fault.
+        Err(err) if raw.truncated.is_some() && err.error_len().is_none() => {
+            String::from_utf8_lossy(&bytes[..err.valid_up_to()]).into_owned()
+        }
+        Err(_) => {
+            warnings
+                .push("the output is not UTF-8; what could not be read stands as \u{FFFD}".into());
+            return Value::String(String::from_utf8_lossy(bytes).into_owned());
+        }
+    };
+    match format {
+        Format::Text => Value::String(text),
+        Format::Json if text.trim().is_empty() && raw.truncated.is_none() => Value::Null,
+        Format::Json => match json::parse(&text) {
+            Ok(value) => value,
+            Err(err) => {
+                let why = match raw.truncated {
+                    Some(_) => "the output was cut and is given as text".to_owned(),
+                    None => format!("the output should be JSON and is given as text: {err}"),
+                };
+                warnings.push(why);
+                Value::String(text)
+            }
+        },
+    }
+}
+
+fn extract(outputs: &Outputs, value: Value, warnings: &mut Vec<String>) -> Value {
+    let value = match &outputs.extract {
+        None => value,
+        Some(path) => path.select(&value).unwrap_or_else(|| {
+            warnings.push(format!("`{path}` is not in the response"));
+            Value::Null
+        }),
+    };
+    match value {
+        value if outputs.fields.is_empty() => value,
+        Value::Array(items) => Value::Array(
+            items
+                .iter()
+                .map(|item| project(&outputs.fields, item))
+                .collect(),
+        ),
+        Value::Object(_) => project(&outputs.fields, &value),
+        other => other,
+    }
+}
+
+fn project(fields: &[Field], value: &Value) -> Value {
+    let mut out = Map::new();
+    for field in fields {
+        if let Some(selected) = field.path.select(value) {
+            out.insert(field.name.clone(), selected);
+        }
+    }
+    Value::Object(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json_path::JsonPath;
+    use crate::schema::Schema;
+    use serde_json::json;
+
+    fn outputs() -> Outputs {
+        Outputs {
+            format: Format::Json,
+            extract: None,
+            fields: vec![],
+            schema: None,
+            on_mismatch: OnMismatch::Warn,
+        }
+    }
+
+    fn text(body: &str) -> Raw {
+        Raw {
+            body: Body::Bytes(body.as_bytes().to_vec()),
+            truncated: None,
+        }
+    }
+
+    #[test]
+    fn seed_example() {
+        let field = |name: &str| Field {
+            name: name.into(),
+            path: JsonPath::parse(name).unwrap(),
+        };
+        let outputs = Outputs {
+            extract: Some(JsonPath::parse("web.results").unwrap()),
+            fields: vec![field("title"), field("url")],
+            ..outputs()
+        };
+        let body = r#"{"web":{"results":[{"title":"A","url":"https://a","description":"..."},{"title":"B"}]}}"#;
+        let shaped = shape(&outputs, text(body)).unwrap();
+        assert_eq!(
+            shaped.value,
+            json!([{"title": "A", "url": "https://a"}, {"title": "B"}])
+        );
+        let shaped = shape(&outputs, text("{}")).unwrap();
+        assert_eq!(shaped.value, Value::Null);
+        assert_eq!(shaped.warnings, ["`web.results` is not in the response"]);
+    }
+
+    #[test]
+    fn a_mismatch_warns_or_fails() {
+        let schema = Some(Schema::new(json!({"type": "array"})).unwrap());
+        let warn = Outputs {
+            schema: schema.clone(),
+            ..outputs()
+        };
+        let shaped = shape(&warn, text("{}")).unwrap();
+        assert_eq!((shaped.value, shaped.warnings.len()), (json!({}), 1));
+        let fail = Outputs {
+            schema,
+            on_mismatch: OnMismatch::Fail,
+            ..outputs()
+        };
+        assert_eq!(
+            shape(&fail, text("{}")).unwrap_err().kind,
+            FailureKind::OutputInvalid
+        );
+    }
+
+    #[test]
+    fn not_json_is_text_with_a_warning() {
+        let shaped = shape(&outputs(), text("oops")).unwrap();
+        assert_eq!((shaped.value, shaped.warnings.len()), (json!("oops"), 1));
+        assert_eq!(shape(&outputs(), text(" \n")).unwrap().value, Value::Null);
+        let cut = Raw {
+            truncated: Some(Truncated {
+                kept: 4,
+                total: Some(9),
+            }),
+            ..text("[1, ü")
+        };
+        assert_eq!(shape(&outputs(), cut).unwrap().value, json!("[1, ü"));
+    }
+}
