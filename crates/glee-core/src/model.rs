@@ -121,6 +121,24 @@ pub enum Auth {
     },
 }
 
+impl Auth {
+    pub fn templates(&self) -> Vec<&Template> {
+        match self {
+            Auth::Bearer { token } => vec![token],
+            Auth::Basic { username, password } => vec![username, password],
+            Auth::ApiKey { value, .. } => vec![value],
+            Auth::Hmac { secret, .. } => vec![secret],
+            Auth::OAuth2 { grant, client_id, client_secret, .. } => {
+                let refresh = match grant {
+                    OAuthGrant::ClientCredentials => None,
+                    OAuthGrant::RefreshToken(token) => Some(token),
+                };
+                std::iter::once(client_id).chain(client_secret).chain(refresh).collect()
+            }
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub enum OAuthGrant {
     ClientCredentials,

@@ -1,1 +1,15 @@
-//! glee
+//! glee: a tool is defined once, and any agent can use it, held to its permissions.
+//!
+//! The binary is a thin `main` around this library; a Rust program can embed it the same way:
+//! open an [`app::App`] on a [`project::Project`] and call its tools.
+
+pub mod app;
+pub mod approve;
+pub mod config;
+pub mod dialect;
+pub mod exec;
+pub mod lint;
+pub mod observe;
+pub mod project;
+pub mod store;
+pub mod surface;

@@ -42,6 +42,14 @@ pub struct Violation {
     /// JSON pointer into the value.
     pub pointer: String,
     pub message: String,
+    pub breach: Breach,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Breach {
+    /// A property the schema does not know; the pointer ends in its name.
+    Unknown { nearest: Option<String> },
+    Other,
 }
 
 impl Schema {
@@ -184,47 +192,49 @@ fn resolve<'a>(root: &'a Value, mut schema: &'a Value) -> &'a Value {
 fn describe(err: &ValidationError<'_>, schema: &Value) -> Vec<Violation> {
     let pointer = err.instance_path().to_string();
     let one = |message: String| {
-        vec![Violation {
-            pointer: pointer.clone(),
-            message: shorten(message),
-        }]
+        vec![Violation { pointer: pointer.clone(), message: shorten(message), breach: Breach::Other }]
     };
     match err.kind() {
         Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
             let known = siblings(err, schema);
-            unexpected
-                .iter()
-                .map(|extra| {
-                    let hint = match name::nearest(extra, known.iter().map(String::as_str)) {
-                        Some(near) => format!("; did you mean `{near}`?"),
-                        None if known.is_empty() => String::new(),
-                        None => format!("; known are {}", known.join(", ")),
-                    };
-                    Violation {
-                        pointer: format!("{pointer}/{}", escape(extra)),
-                        message: shorten(format!("`{extra}` is not known here{hint}")),
-                    }
-                })
-                .collect()
+            unexpected.iter().map(|extra| unknown(&pointer, extra, &known)).collect()
         }
         Kind::Required { property } => {
             let property = property.as_str().unwrap_or_default();
             one(format!("`{property}` is required"))
         }
         Kind::Enum { options } => {
-            let options: Vec<_> = options
-                .as_array()
-                .into_iter()
-                .flatten()
-                .map(Value::to_string)
-                .collect();
-            one(format!(
-                "{} is not one of {}",
-                err.instance(),
-                options.join(", ")
-            ))
+            let options: Vec<_> =
+                options.as_array().into_iter().flatten().map(Value::to_string).collect();
+            one(format!("{} is not one of {}", err.instance(), options.join(", ")))
+        }
+        Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
+            // The form that was meant is the one whose own type fits; its problems are the useful
+            // ones. When no form fits, the types that would are named.
+            let is_inside = |it: &&ValidationError<'_>| it.instance_path() != err.instance_path() || !matches!(it.kind(), Kind::Type { .. });
+            match context.iter().find(|form| form.iter().all(|it| is_inside(&it))) {
+                Some(form) => form.iter().flat_map(|it| describe(it, schema)).collect(),
+                None => {
+                    let forms: Vec<_> = context.iter().flatten().map(|it| it.to_string()).collect();
+                    one(forms.join(", or "))
+                }
+            }
         }
         _ => one(err.to_string()),
+    }
+}
+
+fn unknown(pointer: &str, extra: &str, known: &[String]) -> Violation {
+    let nearest = name::nearest(extra, known.iter().map(String::as_str)).map(str::to_owned);
+    let tail = match &nearest {
+        Some(near) => format!("; did you mean `{near}`?"),
+        None if known.is_empty() => String::new(),
+        None => format!("; known are {}", known.join(", ")),
+    };
+    Violation {
+        pointer: format!("{pointer}/{}", escape(extra)),
+        message: shorten(format!("`{extra}` is not known here{tail}")),
+        breach: Breach::Unknown { nearest },
     }
 }
 

@@ -1,0 +1,133 @@
+//! The wiring: the only file that names every concrete type.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use glee_core::admit::{Gate, Invocation};
+use glee_core::catalog::{Catalog, Snapshot};
+use glee_core::outcome::{Failure, Outcome};
+use glee_core::policy::{AgentCeiling, ManifestApproval};
+use glee_core::port::{Approver, Caller, Cancel, Clock, Secrets};
+use glee_core::runtime::Runtime;
+use glee_core::secret::Secret;
+use glee_sandbox::Sandbox;
+use serde_json::{Map, Value};
+use thiserror::Error;
+use uuid::Uuid;
+
+use crate::config::{self, Config};
+use crate::exec::http::HttpPolicy;
+use crate::exec::{self, Executors};
+use crate::observe::audit::Audit;
+use crate::project::Project;
+use crate::store::manifests;
+
+#[derive(Debug, Error)]
+pub enum OpenError {
+    #[error("{path}: {source}")]
+    Io { path: PathBuf, source: std::io::Error },
+    #[error("{path} cannot be used: {problem}; run `glee lint`")]
+    Config { path: PathBuf, problem: String },
+}
+
+/// A project, ready to run its tools.
+pub struct App {
+    project: Project,
+    runtime: Runtime,
+}
+
+/// A call, as a surface knows it.
+pub struct Call {
+    pub tool: String,
+    pub args: Map<String, Value>,
+    pub caller: Caller,
+    pub timeout: Option<Duration>,
+    pub cancel: Cancel,
+}
+
+impl App {
+    pub fn open(project: Project, approver: Arc<dyn Approver>) -> Result<App, OpenError> {
+        let config = read_config(&project)?;
+        let runtime = Runtime {
+            catalog: Catalog::new(read_tools(&project)?),
+            gate: Gate {
+                root: project.root().to_owned(),
+                rules: vec![Box::new(AgentCeiling(config.max_permissions)), Box::new(ManifestApproval)],
+                approver,
+                secrets: Arc::new(Environment),
+            },
+            executor: Arc::new(Executors::new(
+                HttpPolicy { allowed_hosts: config.allowed_hosts },
+                Sandbox::new(PathBuf::from("/proc/self/exe")),
+            )),
+            observers: vec![Arc::new(Audit::new(project.audit_log()))],
+            clock: Arc::new(SystemClock),
+        };
+        Ok(App { project, runtime })
+    }
+
+    pub fn project(&self) -> &Project {
+        &self.project
+    }
+
+    pub fn tools(&self) -> Arc<Snapshot> {
+        self.runtime.catalog.snapshot()
+    }
+
+    /// Takes in what changed on disk. A manifest that is broken now keeps its last good version.
+    pub fn reload(&self) -> Result<(), OpenError> {
+        self.runtime.catalog.replace(read_tools(&self.project)?);
+        Ok(())
+    }
+
+    pub async fn call(&self, call: Call) -> Outcome {
+        self.runtime.invoke(invocation(call)).await
+    }
+
+    /// What the call would do, secrets masked; nothing is asked and nothing is run.
+    pub fn preview(&self, call: Call) -> Result<Value, Failure> {
+        exec::preview(&self.runtime.preview(&invocation(call))?)
+    }
+}
+
+fn invocation(call: Call) -> Invocation {
+    Invocation {
+        id: Uuid::now_v7(),
+        tool: call.tool,
+        args: call.args,
+        caller: call.caller,
+        timeout: call.timeout,
+        cancel: call.cancel,
+    }
+}
+
+fn read_config(project: &Project) -> Result<Config, OpenError> {
+    let path = project.config();
+    let read = config::load(&path).map_err(|source| OpenError::Io { path: path.clone(), source })?;
+    let problem = read.problems.first().map(|it| it.message.clone()).unwrap_or_default();
+    read.config.ok_or(OpenError::Config { path, problem })
+}
+
+fn read_tools(project: &Project) -> Result<Snapshot, OpenError> {
+    let path = project.tools();
+    let documents = manifests::load(&path).map_err(|source| OpenError::Io { path, source })?;
+    Ok(manifests::snapshot(documents))
+}
+
+/// Secrets are environment variables of glee's own process. An empty one is as good as none.
+struct Environment;
+
+impl Secrets for Environment {
+    fn get(&self, name: &str) -> Option<Secret> {
+        std::env::var(name).ok().filter(|it| !it.is_empty()).map(Secret::new)
+    }
+}
+
+struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> SystemTime {
+        SystemTime::now()
+    }
+}

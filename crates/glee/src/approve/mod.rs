@@ -1,0 +1,3 @@
+//! Ways to ask a person.
+
+pub mod terminal;

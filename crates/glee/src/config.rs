@@ -1,0 +1,155 @@
+//! `.glee/config.yml`: what holds for every tool of a project.
+
+use std::io;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use glee_core::host::HostPattern;
+use glee_core::permission::{Ceiling, Network};
+use glee_core::schema::Schema;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::dialect::document;
+use crate::dialect::problem::Problem;
+
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// The most a tool made by an agent may ask for.
+    pub max_permissions: Ceiling,
+    /// When given, the only hosts that http tools may call.
+    pub allowed_hosts: Option<Vec<HostPattern>>,
+}
+
+/// A config that was read, with what is wrong with it.
+pub struct Read {
+    pub config: Option<Config>,
+    pub text: String,
+    pub problems: Vec<Problem>,
+}
+
+/// The published JSON Schema of `.glee/config.yml`.
+pub fn schema() -> Value {
+    schemars::schema_for!(Wire).to_value()
+}
+
+static SCHEMA: LazyLock<Schema> = LazyLock::new(|| match Schema::new(schema()) {
+    Ok(schema) => schema,
+    Err(err) => unreachable!("the config schema is generated, and bounded: {err}"),
+});
+
+/// Reads the config; a project without one has the defaults.
+pub fn load(path: &Path) -> io::Result<Read> {
+    match document::load(path) {
+        Ok(text) => Ok(read(text)),
+        Err(err) if err.kind() == io::ErrorKind::NotFound => {
+            Ok(Read { config: Some(Config::default()), text: String::new(), problems: Vec::new() })
+        }
+        Err(err) => Err(err),
+    }
+}
+
+pub fn read(text: String) -> Read {
+    // A file of comments only says nothing, and that is fine.
+    if text.lines().all(|it| it.trim_start().is_empty() || it.trim_start().starts_with('#')) {
+        return Read { config: Some(Config::default()), text, problems: Vec::new() };
+    }
+    let (wire, node, mut problems) = document::read::<Wire>(&text, &SCHEMA);
+    let (Some(wire), Some(node)) = (wire, node) else {
+        return Read { config: None, text, problems };
+    };
+    let mut hosts = |list: Vec<String>, pointer: &str| -> Vec<HostPattern> {
+        let mut read = Vec::new();
+        for (at, host) in list.iter().enumerate() {
+            match host.parse() {
+                Ok(host) => read.push(host),
+                Err(err) => {
+                    let place = node.place_of(&format!("{pointer}/{at}"));
+                    problems.push(Problem::error("host", place, format!("{err}")));
+                }
+            }
+        }
+        read
+    };
+    let max = wire.security.max_permissions;
+    let config = Config {
+        max_permissions: Ceiling {
+            network: match max.network {
+                None | Some(WireNetwork::All(false)) => Network::None,
+                Some(WireNetwork::All(true)) => Network::Public,
+                Some(WireNetwork::Hosts(list)) => {
+                    Network::Hosts(hosts(list.hosts, "/security/max_permissions/network/hosts"))
+                }
+            },
+            read: max.fs.read,
+            write: max.fs.write,
+            secrets: max.secrets,
+        },
+        allowed_hosts: wire.http.allowed_hosts.map(|it| hosts(it, "/http/allowed_hosts")),
+    };
+    Read { config: problems.is_empty().then_some(config), text, problems }
+}
+
+/// What holds for every tool of the project: `.glee/config.yml`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "glee config")]
+struct Wire {
+    #[serde(default)]
+    security: Security,
+    #[serde(default)]
+    http: Http,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Security {
+    /// The most that tools made by agents may ask for; nothing unless given.
+    #[serde(default)]
+    max_permissions: MaxPermissions,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct MaxPermissions {
+    #[serde(default)]
+    network: Option<WireNetwork>,
+    #[serde(default)]
+    fs: Fs,
+    /// Names of secrets.
+    #[serde(default)]
+    secrets: Vec<String>,
+}
+
+/// `false`, `true` (any public address), or `{hosts: [...]}`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum WireNetwork {
+    All(bool),
+    Hosts(Hosts),
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Hosts {
+    hosts: Vec<String>,
+}
+
+/// Paths from the project's root, or absolute ones.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Fs {
+    #[serde(default)]
+    read: Vec<String>,
+    #[serde(default)]
+    write: Vec<String>,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Http {
+    /// When given, the only hosts that http tools may call, whatever their own permissions say.
+    #[serde(default)]
+    allowed_hosts: Option<Vec<String>>,
+}

@@ -1,0 +1,79 @@
+//! A YAML document held against the schema of what it should be, with every problem at its place.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use glee_core::schema::{Breach, Schema, Violation};
+use serde::de::DeserializeOwned;
+
+use super::problem::Problem;
+use super::yaml::{self, Node};
+
+/// Largest document, in bytes.
+pub const MAX_BYTES: u64 = 1 << 20;
+
+/// Reads `text` as a `T`. Without problems there is a `T`; with problems there may still be a tree,
+/// for those who want to check more.
+pub fn read<T: DeserializeOwned>(text: &str, schema: &Schema) -> (Option<T>, Option<Node>, Vec<Problem>) {
+    let (node, mut problems) = yaml::parse(text);
+    let Some(node) = node else {
+        if problems.is_empty() {
+            problems.push(Problem::error("empty", 0..0, "the document is empty"));
+        }
+        return (None, None, problems);
+    };
+    let value = node.to_value();
+    problems.extend(schema.violations(&value).iter().map(|it| problem(it, &node)));
+    if !problems.is_empty() {
+        return (None, Some(node), problems);
+    }
+    match serde_json::from_value(value) {
+        Ok(document) => (Some(document), Some(node), problems),
+        Err(err) => {
+            problems.push(Problem::error("schema", node.place_of(""), err.to_string()));
+            (None, Some(node), problems)
+        }
+    }
+}
+
+fn problem(violation: &Violation, node: &Node) -> Problem {
+    let pointer = violation.pointer.as_str();
+    match &violation.breach {
+        Breach::Unknown { nearest } => Problem {
+            fix: nearest.as_ref().map(|near| format!("did you mean `{near}`?")),
+            ..Problem::error(
+                "unknown-key",
+                node.key_place_of(pointer),
+                violation.message.split("; did you mean").next().unwrap_or_default(),
+            )
+        },
+        Breach::Other if pointer.is_empty() => {
+            Problem::error("schema", node.place_of(pointer), &violation.message)
+        }
+        Breach::Other => Problem::error(
+            "schema",
+            node.place_of(pointer),
+            format!("{}: {}", pointer[1..].replace('/', "."), violation.message),
+        ),
+    }
+}
+
+/// The text of a document: a regular file of bounded size, in UTF-8.
+pub fn load(path: &Path) -> io::Result<String> {
+    let refuse = |why: String| Err(io::Error::new(io::ErrorKind::InvalidData, why));
+    // Looking before opening, because opening a FIFO would wait for a writer.
+    let found = path.metadata()?;
+    if !found.is_file() {
+        return refuse("is not a regular file".into());
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return refuse(format!("is larger than {} KiB", MAX_BYTES >> 10));
+    }
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok(text),
+        Err(err) => refuse(format!("is not UTF-8 (byte {})", err.utf8_error().valid_up_to())),
+    }
+}

@@ -1,0 +1,335 @@
+//! Manifests: `.glee/tools/<name>/tool.yml` to the model, with every problem at its place.
+
+pub mod check;
+mod exec;
+mod wire;
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use glee_core::host::HostPattern;
+use glee_core::model::{
+    Annotations, Approval, Example, Exec, Format, Limits, OnMismatch, Origin, Outputs, ToolSpec,
+};
+use glee_core::name;
+use glee_core::permission::{Network, Permissions, SecretNeed};
+use glee_core::schema::Schema;
+use glee_core::template::{Names, Template, TemplateError, TemplateProblem, ValueTemplate};
+use serde_json::Value;
+
+use super::document;
+use super::problem::{Problem, Severity};
+use super::yaml::Node;
+
+const MIB: usize = 1 << 20;
+
+/// The published JSON Schema of manifests.
+pub fn schema() -> Value {
+    schemars::schema_for!(wire::Manifest).to_value()
+}
+
+static SCHEMA: LazyLock<Schema> = LazyLock::new(|| match Schema::new(schema()) {
+    Ok(schema) => schema,
+    Err(err) => unreachable!("the manifest schema is generated, and bounded: {err}"),
+});
+
+/// A manifest that was read: a usable tool when no problem is an error.
+pub struct Read {
+    pub spec: Option<ToolSpec>,
+    pub problems: Vec<Problem>,
+    pub node: Option<Node>,
+}
+
+/// Reads a manifest that stands in a directory called `directory`.
+pub fn read(text: &str, directory: &str, source: &Path) -> Read {
+    let (manifest, node, problems) = document::read::<wire::Manifest>(text, &SCHEMA);
+    let (Some(manifest), Some(node)) = (manifest, &node) else {
+        return Read { spec: None, problems, node };
+    };
+    let mut reader = Reader { text, node, names: Names::default(), problems };
+    let spec = reader.tool(manifest, directory, source);
+    let problems = reader.problems;
+    let sound = problems.iter().all(|it| it.severity < Severity::Error);
+    Read { spec: spec.filter(|_| sound), problems, node: Some(node.clone()) }
+}
+
+/// Turns the wire's words into the model's, noting problems as it goes.
+struct Reader<'a> {
+    text: &'a str,
+    node: &'a Node,
+    names: Names,
+    problems: Vec<Problem>,
+}
+
+impl Reader<'_> {
+    fn tool(&mut self, wire: wire::Manifest, directory: &str, source: &Path) -> Option<ToolSpec> {
+        self.name(&wire.name, directory);
+        let inputs = self.inputs(wire.inputs)?;
+        self.names = Names {
+            inputs: inputs.properties().map(|(name, _)| name.clone()).collect(),
+            secrets: wire.permissions.secrets.keys().cloned().collect(),
+        };
+        for twice in self.names.inputs.intersection(&self.names.secrets) {
+            let place = self.node.key_place_of(&format!("/permissions/secrets/{twice}"));
+            self.problems.push(
+                Problem::error("name-collision", place, format!("`{twice}` is both an input and a secret"))
+                    .fix("rename the input; a caller could stand in for the secret"),
+            );
+        }
+        let permissions = self.permissions(wire.permissions);
+        let approval = self.approval(wire.approval);
+        let annotations = Annotations {
+            read_only: wire.annotations.read_only,
+            destructive: wire.annotations.destructive,
+            idempotent: wire.annotations.idempotent,
+        };
+        let format = wire.outputs.format;
+        let schema = self.output_schema(wire.outputs.schema)?;
+        let read = self.exec(wire.kind, wire.exec, format, &permissions, &inputs)?;
+        let output_bytes = match read.exec {
+            Exec::Http(_) => 5 * MIB,
+            Exec::Command(_) | Exec::Python(_) => MIB,
+        };
+        Some(ToolSpec {
+            name: wire.name,
+            version: wire.version.to_string(),
+            title: wire.title,
+            description: wire.description,
+            tags: wire.tags,
+            inputs,
+            outputs: Outputs {
+                format: read.format,
+                extract: read.extract,
+                fields: read.fields,
+                schema,
+                on_mismatch: OnMismatch::Warn,
+            },
+            exec: read.exec,
+            permissions,
+            approval,
+            annotations,
+            limits: Limits {
+                timeout: read.timeout,
+                output_bytes: wire.limits.output_bytes.unwrap_or(output_bytes),
+            },
+            examples: wire.examples.into_iter().map(example).collect(),
+            origin: match wire.creator {
+                Some(creator) => Origin::Agent { creator },
+                None => Origin::User,
+            },
+            source: source.to_owned(),
+        })
+    }
+
+    fn name(&mut self, written: &str, directory: &str) {
+        if let Err(err) = name::check(written) {
+            self.error("name", "/name", err.to_string());
+        } else if written != directory {
+            self.problem(
+                Problem::error("directory", self.node.place_of("/name"), format!("the tool is called `{written}`, but its directory `{directory}`"))
+                    .fix(format!("rename the directory to `{written}`, or write `name: {directory}`")),
+            );
+        } else if !name::is_model_safe(written) {
+            self.problem(
+                Problem::warning("name", self.node.place_of("/name"), format!("models will not see `{written}` as it is written"))
+                    .fix("use only letters of A–Z, digits, `_` and `-`"),
+            );
+        }
+    }
+
+    fn inputs(&mut self, wire: wire::Inputs) -> Option<Schema> {
+        if wire.schema.get("type").and_then(Value::as_str) != Some("object") {
+            let place = match wire.schema.contains_key("type") {
+                true => "/inputs/schema/type",
+                false => "/inputs/schema",
+            };
+            self.problem(
+                Problem::error("schema-root", self.node.place_of(place), "the root of `inputs.schema` must be `type: object`")
+                    .fix("add `type: object`"),
+            );
+        }
+        self.schema(Value::Object(wire.schema), "/inputs/schema")
+    }
+
+    fn output_schema(&mut self, wire: Option<Value>) -> Option<Option<Schema>> {
+        match wire {
+            None | Some(Value::Null) => Some(None),
+            Some(source) => self.schema(source, "/outputs/schema").map(Some),
+        }
+    }
+
+    fn schema(&mut self, source: Value, pointer: &str) -> Option<Schema> {
+        match Schema::new(source) {
+            Ok(schema) => Some(schema),
+            Err(err) => {
+                self.error("invalid-schema", &format!("{pointer}{}", err.pointer), err.reason);
+                None
+            }
+        }
+    }
+
+    fn permissions(&mut self, wire: wire::Permissions) -> Permissions {
+        let network = match wire.network {
+            None | Some(wire::Network::All(false)) => Network::None,
+            Some(wire::Network::All(true)) => Network::Public,
+            Some(wire::Network::Hosts(list)) => {
+                let mut hosts = Vec::new();
+                for (at, text) in list.hosts.iter().enumerate() {
+                    match text.parse::<HostPattern>() {
+                        Ok(host) => hosts.push(host),
+                        Err(err) => self.error("host", &format!("/permissions/network/hosts/{at}"), err.to_string()),
+                    }
+                }
+                Network::Hosts(hosts)
+            }
+        };
+        let fs = wire.fs.unwrap_or_default();
+        for (list, key) in [(&fs.read, "read"), (&fs.write, "write")] {
+            for (at, path) in list.iter().enumerate() {
+                if path.is_empty() || path.contains('\0') {
+                    self.error("path", &format!("/permissions/fs/{key}/{at}"), "a path cannot be empty or hold NUL");
+                }
+            }
+        }
+        for name in wire.secrets.keys() {
+            let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            if !name.chars().all(word) || name.starts_with(|c: char| c.is_ascii_digit()) || name.is_empty() {
+                let place = self.node.key_place_of(&format!("/permissions/secrets/{name}"));
+                self.problem(Problem::error("secret-name", place, format!("`{name}` cannot be the name of an environment variable")));
+            }
+        }
+        Permissions {
+            network,
+            read: fs.read,
+            write: fs.write,
+            secrets: wire
+                .secrets
+                .into_iter()
+                .map(|(name, it)| (name, if it.required { SecretNeed::Required } else { SecretNeed::Optional }))
+                .collect(),
+        }
+    }
+
+    fn approval(&mut self, wire: wire::Approval) -> Approval {
+        match (wire.required, wire.reason) {
+            (false, _) => Approval::Never,
+            (true, Some(reason)) if !reason.trim().is_empty() => Approval::Always { reason },
+            (true, _) => {
+                self.problem(
+                    Problem::error("approval-reason", self.node.place_of("/approval/required"), "`approval.reason` is needed when approval is required")
+                        .fix("say in one line why a person should look, e.g. `reason: sends a message`"),
+                );
+                Approval::Always { reason: String::new() }
+            }
+        }
+    }
+
+    fn template(&mut self, text: &str, pointer: &str) -> Option<Template> {
+        match Template::parse(text, &self.names) {
+            Ok(template) => Some(template),
+            Err(errors) => {
+                self.template_errors(errors, text, pointer);
+                None
+            }
+        }
+    }
+
+    fn template_errors(&mut self, errors: Vec<TemplateError>, text: &str, pointer: &str) {
+        for err in errors {
+            let place = self.placeholder(text, err.at, pointer);
+            let fix = match &err.problem {
+                TemplateProblem::Undeclared { nearest: Some(near), .. } => Some(format!("did you mean `${{{near}}}`?")),
+                TemplateProblem::Undeclared { name, nearest: None } => {
+                    Some(format!("declare `{name}` in inputs.schema.properties or permissions.secrets; `$${{` is a literal `${{`"))
+                }
+                TemplateProblem::Unclosed => Some("close it with `}`; `$${` is a literal `${`".to_owned()),
+                TemplateProblem::BadPath(_) | TemplateProblem::IntoSecret(_) => None,
+            };
+            let rule = match err.problem {
+                TemplateProblem::Undeclared { .. } => "unknown-placeholder",
+                _ => "placeholder",
+            };
+            self.problem(Problem { fix, ..Problem::error(rule, place, err.problem.to_string()) });
+        }
+    }
+
+    /// A value whose strings are templates; its keys are the author's own.
+    fn value_template(&mut self, value: Value, pointer: &str) -> Option<ValueTemplate> {
+        match value {
+            Value::String(text) => self.template(&text, pointer).map(ValueTemplate::Text),
+            Value::Array(items) => {
+                let items: Vec<_> = items
+                    .into_iter()
+                    .enumerate()
+                    .map(|(at, item)| self.value_template(item, &format!("{pointer}/{at}")))
+                    .collect();
+                items.into_iter().collect::<Option<_>>().map(ValueTemplate::List)
+            }
+            Value::Object(map) => {
+                let fields: Vec<_> = map
+                    .into_iter()
+                    .map(|(key, item)| {
+                        let pointer = format!("{pointer}/{}", glee_core::schema::escape(&key));
+                        self.literal_key(&key, &pointer);
+                        Some((key, self.value_template(item, &pointer)?))
+                    })
+                    .collect();
+                fields.into_iter().collect::<Option<_>>().map(ValueTemplate::Map)
+            }
+            literal => Some(ValueTemplate::Literal(literal)),
+        }
+    }
+
+    fn literal_key(&mut self, key: &str, pointer: &str) {
+        if key.contains("${") {
+            let place = self.node.key_place_of(pointer);
+            self.problem(Problem::error("placeholder", place, "a placeholder cannot stand in a name, only in a value"));
+        }
+    }
+
+    /// Where the placeholder at byte `at` of a scalar's text stands in the file. Quotes and escapes
+    /// shift it, so it is looked for.
+    fn placeholder(&self, text: &str, at: usize, pointer: &str) -> Range<usize> {
+        let scalar = self.node.place_of(pointer);
+        let end = text[at..].find('}').map_or(text.len(), |it| at + it + 1);
+        let written = &text[at..end];
+        let earlier = text[..at].matches(written).count();
+        match self.text.get(scalar.clone()).and_then(|it| it.match_indices(written).nth(earlier)) {
+            Some((found, _)) => scalar.start + found..scalar.start + found + written.len(),
+            None => scalar,
+        }
+    }
+
+    fn error(&mut self, rule: &'static str, pointer: &str, message: impl Into<String>) {
+        self.problem(Problem::error(rule, self.node.place_of(pointer), message));
+    }
+
+    fn problem(&mut self, problem: Problem) {
+        self.problems.push(problem);
+    }
+}
+
+fn format(wire: wire::Format) -> Format {
+    match wire {
+        wire::Format::Json => Format::Json,
+        wire::Format::Text => Format::Text,
+    }
+}
+
+fn milliseconds(given: Option<u64>, otherwise: Duration) -> Duration {
+    given.map_or(otherwise, Duration::from_millis)
+}
+
+fn example(wire: wire::Example) -> Example {
+    Example {
+        description: wire.description,
+        params: wire.params,
+        expected: wire.expected_output.and_then(|it| match it {
+            Value::Null => None,
+            Value::String(text) => Some(text),
+            other => Some(other.to_string()),
+        }),
+    }
+}

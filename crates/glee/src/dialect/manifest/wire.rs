@@ -1,0 +1,426 @@
+//! A manifest as it is written. These structs are the published schema; nothing else reads them.
+
+use std::collections::BTreeMap;
+
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// A tool of glee: `.glee/tools/<name>/tool.yml`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "glee tool manifest")]
+pub(super) struct Manifest {
+    /// The tool's name: the same as its directory's.
+    pub(super) name: String,
+    /// A name for people.
+    #[serde(default)]
+    pub(super) title: Option<String>,
+    /// What the tool does, for the agent that must decide whether to use it.
+    pub(super) description: String,
+    /// How the tool runs; `exec` holds the block of the same name.
+    pub(super) kind: Kind,
+    /// Counts up when the tool changes.
+    #[schemars(range(min = 1))]
+    pub(super) version: u64,
+    /// Words to find the tool by.
+    #[serde(default)]
+    pub(super) tags: Vec<String>,
+    /// Which agent made the tool; glee writes this, and such tools are held to `security.max_permissions`.
+    #[serde(default)]
+    pub(super) creator: Option<String>,
+    pub(super) inputs: Inputs,
+    pub(super) outputs: Outputs,
+    pub(super) exec: Exec,
+    pub(super) permissions: Permissions,
+    pub(super) approval: Approval,
+    /// Calls that show how to use the tool; `glee test` runs them.
+    #[serde(default)]
+    pub(super) examples: Vec<Example>,
+    #[serde(default)]
+    pub(super) limits: Limits,
+    #[serde(default)]
+    pub(super) annotations: Annotations,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub(super) enum Kind {
+    Http,
+    Command,
+    Python,
+}
+
+/// What the tool takes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Inputs {
+    /// JSON Schema 2020-12; its root is an object, and each property has a type and a description.
+    pub(super) schema: Map<String, Value>,
+}
+
+/// What the tool gives back.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Outputs {
+    pub(super) format: Format,
+    /// JSON Schema 2020-12. An output that breaks it is returned with a warning.
+    #[serde(default)]
+    pub(super) schema: Option<Value>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub(super) enum Format {
+    Json,
+    Text,
+}
+
+/// How the tool runs: exactly the block of its `kind`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Exec {
+    #[serde(default)]
+    pub(super) http: Option<Http>,
+    #[serde(default)]
+    pub(super) command: Option<Command>,
+    #[serde(default)]
+    pub(super) python: Option<Python>,
+}
+
+/// glee makes this request. `${name}` takes an argument or a declared secret.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Http {
+    pub(super) method: Method,
+    /// An argument in the path fills one segment; it cannot change the host.
+    pub(super) url: String,
+    #[serde(default)]
+    pub(super) headers: IndexMap<String, String>,
+    /// A list repeats its key; what is absent is left out.
+    #[serde(default)]
+    pub(super) query: IndexMap<String, Value>,
+    /// A map, list, number or boolean is sent as JSON, a text as it is.
+    #[serde(default)]
+    pub(super) body: Option<Value>,
+    #[serde(default)]
+    pub(super) auth: Option<Auth>,
+    /// For the whole call, retries included; 10 000 unless given.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 3_600_000))]
+    pub(super) timeout_ms: Option<u64>,
+    /// Any 2xx unless given.
+    #[serde(default)]
+    #[schemars(inner(range(min = 100, max = 599)))]
+    pub(super) success_codes: Vec<u16>,
+    #[serde(default)]
+    pub(super) retry: Option<Retry>,
+    #[serde(default)]
+    pub(super) redirects: Option<Redirects>,
+    #[serde(default)]
+    pub(super) response: Option<Response>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "UPPERCASE")]
+#[schemars(inline)]
+pub(super) enum Method {
+    Get,
+    Post,
+    Put,
+    Patch,
+    Delete,
+    Head,
+}
+
+/// Sends a failed request again: after 429, 502, 503, 504 or a failed connection. POST and PATCH only
+/// when `annotations.idempotent` says that this is harmless.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Retry {
+    #[schemars(range(min = 0, max = 10))]
+    pub(super) times: u32,
+    /// Before the first retry; doubles with each further one.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 60_000))]
+    pub(super) pause_ms: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub(super) enum Redirects {
+    Refuse,
+    Follow,
+}
+
+/// Credentials for the request: exactly one of these.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Auth {
+    #[serde(default)]
+    pub(super) bearer: Option<Bearer>,
+    #[serde(default)]
+    pub(super) basic: Option<Basic>,
+    #[serde(default)]
+    pub(super) api_key: Option<ApiKey>,
+    #[serde(default)]
+    pub(super) hmac: Option<Hmac>,
+    #[serde(default)]
+    pub(super) oauth2: Option<OAuth2>,
+}
+
+/// `Authorization: Bearer <token>`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Bearer {
+    pub(super) token: String,
+}
+
+/// `Authorization: Basic …`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Basic {
+    pub(super) username: String,
+    pub(super) password: String,
+}
+
+/// A key in a header or in the query.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ApiKey {
+    #[serde(rename = "in")]
+    pub(super) place: KeyPlace,
+    pub(super) name: String,
+    pub(super) value: String,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub(super) enum KeyPlace {
+    Header,
+    Query,
+}
+
+/// HMAC-SHA256 in hex over `METHOD\npath?query\ntimestamp\nsha256(body)`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Hmac {
+    pub(super) secret: String,
+    /// The header that carries the signature; `X-Signature` unless given.
+    #[serde(default)]
+    pub(super) header: Option<String>,
+    /// The header that carries the Unix time; `X-Timestamp` unless given.
+    #[serde(default)]
+    pub(super) timestamp_header: Option<String>,
+}
+
+/// A bearer token fetched from `token_url` and kept until it expires; with `refresh_token` by that
+/// grant, otherwise by client credentials.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OAuth2 {
+    pub(super) token_url: String,
+    pub(super) client_id: String,
+    #[serde(default)]
+    pub(super) client_secret: Option<String>,
+    #[serde(default)]
+    pub(super) refresh_token: Option<String>,
+    #[serde(default)]
+    pub(super) scope: Option<String>,
+}
+
+/// What of the response is the result.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Response {
+    /// A dotted path (`web.results`, `items[0].name`) or, when it starts with `$`, RFC 9535 JSONPath.
+    #[serde(default)]
+    pub(super) json_path: Option<String>,
+    /// Which fields to keep, of the object or of each object in the list.
+    #[serde(default)]
+    pub(super) fields: Vec<Field>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Field {
+    /// The name in the result.
+    pub(super) name: String,
+    /// Where to read it from.
+    pub(super) path: String,
+}
+
+/// A program and its arguments, never through a shell.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Command {
+    /// A path from the project's root (`./scripts/x.sh`), an absolute path, or a program's name.
+    pub(super) entrypoint: String,
+    /// One word each; a word whose argument is absent is left out.
+    #[serde(default)]
+    pub(super) args: Vec<String>,
+    #[serde(default)]
+    pub(super) cwd: Option<String>,
+    /// Added to a small clean environment, together with the declared secrets.
+    #[serde(default)]
+    pub(super) env: IndexMap<String, String>,
+    /// What the program reads: a text as it is, anything else as JSON.
+    #[serde(default)]
+    pub(super) stdin: Option<Value>,
+    #[serde(default)]
+    pub(super) stdout: Option<Stdout>,
+    /// `[0]` unless given.
+    #[serde(default)]
+    #[schemars(inner(range(min = 0, max = 255)))]
+    pub(super) exit_codes_ok: Option<Vec<i32>>,
+    /// 30 000 unless given.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 3_600_000))]
+    pub(super) timeout_ms: Option<u64>,
+    /// Lets an argument that fills a whole word start with `-`. Otherwise it is refused unless an
+    /// earlier word is `--`, because the program would take it for an option.
+    #[serde(default)]
+    pub(super) allow_dash: bool,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Stdout {
+    pub(super) format: Format,
+}
+
+/// A Python function.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Python {
+    /// Found from `cwd`, then in the virtual environment.
+    pub(super) module: String,
+    pub(super) function: String,
+    #[serde(default)]
+    pub(super) args: Vec<Value>,
+    #[serde(default)]
+    pub(super) kwargs: IndexMap<String, Value>,
+    /// A virtual environment's directory; the system's python3 unless given.
+    #[serde(default)]
+    pub(super) venv: Option<String>,
+    #[serde(default)]
+    pub(super) cwd: Option<String>,
+    #[serde(default)]
+    pub(super) env: IndexMap<String, String>,
+    /// How the return value is given back; as `outputs.format` unless given.
+    #[serde(default, rename = "return")]
+    pub(super) returns: Option<Format>,
+    /// 30 000 unless given.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 3_600_000))]
+    pub(super) timeout_ms: Option<u64>,
+}
+
+/// What the tool may touch; everything else is out of its reach.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Permissions {
+    #[serde(default)]
+    pub(super) network: Option<Network>,
+    #[serde(default)]
+    pub(super) fs: Option<Fs>,
+    /// Environment variables handed over, by name.
+    #[serde(default)]
+    pub(super) secrets: BTreeMap<String, Secret>,
+}
+
+/// `false`, `true` (any public address), or `{hosts: [api.example.com, "*.example.com", "127.0.0.1:8080"]}`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(super) enum Network {
+    All(bool),
+    Hosts(Hosts),
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Hosts {
+    /// A name never opens a private address; naming the address (`10.0.0.0/8`) does.
+    pub(super) hosts: Vec<String>,
+}
+
+/// Paths from the project's root, or absolute ones.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Fs {
+    #[serde(default)]
+    pub(super) read: Vec<String>,
+    #[serde(default)]
+    pub(super) write: Vec<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Secret {
+    #[serde(rename = "type")]
+    #[expect(dead_code, reason = "the schema demands it; there is only one type")]
+    pub(super) kind: SecretKind,
+    /// Without it the tool does not run; `true` unless given.
+    #[serde(default = "yes")]
+    pub(super) required: bool,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub(super) enum SecretKind {
+    String,
+}
+
+/// Whether a person must agree before each run.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Approval {
+    pub(super) required: bool,
+    /// What the person is told; needed when `required` is true.
+    #[serde(default)]
+    pub(super) reason: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Example {
+    #[serde(default)]
+    pub(super) description: String,
+    #[serde(default)]
+    pub(super) params: Map<String, Value>,
+    /// JSON, with `"..."` for any value and `...` for further ones; or text, with a line `...` for
+    /// any lines.
+    #[serde(default)]
+    pub(super) expected_output: Option<Value>,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Limits {
+    /// Kept of stdout and stderr (1 MiB unless given) or of an HTTP body (5 MiB unless given).
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 67_108_864))]
+    pub(super) output_bytes: Option<usize>,
+}
+
+/// What the tool does to the world, as hints for clients; they grant nothing.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Annotations {
+    #[serde(default)]
+    pub(super) read_only: Option<bool>,
+    #[serde(default)]
+    pub(super) destructive: Option<bool>,
+    #[serde(default)]
+    pub(super) idempotent: Option<bool>,
+}
+
+fn yes() -> bool {
+    true
+}

@@ -1,0 +1,8 @@
+//! Foreign words stay here: each dialect turns its documents into the model and back, and knows no
+//! other dialect.
+
+pub mod document;
+pub mod manifest;
+pub mod native;
+pub mod problem;
+pub mod yaml;

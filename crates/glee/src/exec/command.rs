@@ -1,0 +1,121 @@
+//! A program with an argument vector, never through a shell.
+
+use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use glee_core::admit::Admitted;
+use glee_core::model::{Command, Dashes};
+use glee_core::outcome::{Failure, FailureKind};
+use glee_core::permission::absolute;
+use glee_core::shape::{Body, Raw};
+use glee_core::template::{Template, as_text};
+use glee_sandbox::{Exit, Sandbox};
+use serde_json::{Value, json};
+
+use super::process::{self, Job, invalid, too_large};
+
+pub(super) async fn run(command: &Command, call: &Admitted, sandbox: &Sandbox) -> Result<Raw, Failure> {
+    let program = find_entrypoint(call.root(), &command.entrypoint)
+        .map_err(|why| Failure::new(FailureKind::ExecutionError, why))?;
+    let scratch = process::scratch()?;
+    let job = Job {
+        program,
+        args: arguments(command, call)?.into_iter().map(OsString::from).collect(),
+        env: process::environment(call, &command.env, scratch.path())?,
+        cwd: absolute(call.root(), &command.cwd),
+        stdin: stdin(command, call)?.unwrap_or_default().into_bytes(),
+        request: None,
+    };
+    let finished = process::run(job, call, sandbox).await?;
+    match finished.exit {
+        Exit::Code(code) if command.exit_codes_ok.contains(&code) => {
+            let truncated = finished.stdout.truncated();
+            Ok(Raw { body: Body::Bytes(finished.stdout.bytes), truncated })
+        }
+        _ => Err(process::bad_exit(call, &finished)),
+    }
+}
+
+pub(super) fn preview(command: &Command, call: &Admitted) -> Result<Value, Failure> {
+    let program = find_entrypoint(call.root(), &command.entrypoint)
+        .map_err(|why| Failure::new(FailureKind::ExecutionError, why))?;
+    let mut argv = vec![program.display().to_string()];
+    argv.extend(arguments(command, call)?);
+    let scratch = Path::new("<scratch>");
+    let env: serde_json::Map<String, Value> = process::environment(call, &command.env, scratch)?
+        .into_iter()
+        .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into()))
+        .collect();
+    Ok(json!({
+        "argv": argv,
+        "cwd": absolute(call.root(), &command.cwd).display().to_string(),
+        "env": env,
+        "stdin": stdin(command, call)?,
+    }))
+}
+
+/// With a `/` it is a path from the project's root or an absolute one; otherwise a program of the
+/// system. The caller's PATH has no say.
+pub fn find_entrypoint(root: &Path, entrypoint: &str) -> Result<PathBuf, String> {
+    let runnable = |path: &Path| path.metadata().is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0);
+    if entrypoint.contains('/') {
+        let path = absolute(root, entrypoint);
+        return match path.metadata() {
+            Err(_) => Err(format!("the entrypoint `{entrypoint}` does not exist")),
+            Ok(found) if !found.is_file() => Err(format!("the entrypoint `{entrypoint}` is not a file")),
+            Ok(_) if !runnable(&path) => {
+                Err(format!("the entrypoint `{entrypoint}` is not executable; run `chmod +x {entrypoint}`"))
+            }
+            Ok(_) => Ok(path),
+        };
+    }
+    let found = process::PATH.split(':').map(|it| Path::new(it).join(entrypoint)).find(|it| runnable(it));
+    found.ok_or_else(|| match root.join(entrypoint).is_file() {
+        true => format!("there is no program `{entrypoint}`; for the file in the project write `./{entrypoint}`"),
+        false => format!("there is no program `{entrypoint}` in {}", process::PATH),
+    })
+}
+
+/// The words after the program's name. An absent argument drops its word; a list that fills a whole
+/// word becomes one word per element.
+fn arguments(command: &Command, call: &Admitted) -> Result<Vec<String>, Failure> {
+    let mut words = Vec::new();
+    let mut after_dashes = false;
+    for template in &command.args {
+        for word in words_of(template, call)? {
+            if word.contains('\0') {
+                return Err(invalid("an argument of a command cannot hold NUL".into()));
+            }
+            // A word that an argument fills entirely would be taken for an option.
+            if let Some(hole) = template.whole()
+                && word.starts_with('-')
+                && !after_dashes
+                && command.dashes == Dashes::Refuse
+            {
+                return Err(invalid(format!("`{}` cannot start with `-`: the program would take it for an option", hole.name))
+                    .with("argument", hole.name.clone())
+                    .hint("put `--` before it in exec.command.args, or set `allow_dash: true`"));
+            }
+            after_dashes |= template.whole().is_none() && word == "--";
+            words.push(word);
+        }
+    }
+    Ok(words)
+}
+
+fn words_of(template: &Template, call: &Admitted) -> Result<Vec<String>, Failure> {
+    let scope = call.scope();
+    Ok(match template.value(&scope).map_err(too_large)? {
+        None => Vec::new(),
+        Some(Value::Array(items)) => items.into_iter().filter_map(as_text).collect(),
+        Some(value) => as_text(value).into_iter().collect(),
+    })
+}
+
+fn stdin(command: &Command, call: &Admitted) -> Result<Option<String>, Failure> {
+    match &command.stdin {
+        None => Ok(None),
+        Some(template) => Ok(template.fill(&call.scope()).map_err(too_large)?.and_then(as_text)),
+    }
+}

@@ -1,0 +1,297 @@
+//! One child process from start to end: its streams bounded, its deadline kept, its whole tree gone
+//! afterwards.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use glee_core::admit::Admitted;
+use glee_core::outcome::{Failure, FailureKind, Truncated};
+use glee_core::template::Template;
+use glee_sandbox::{Child, Confinement, End, Exit, Limits, Network, Order, Profile, Sandbox, StartError};
+use rustix::pipe::{PipeFlags, pipe_with};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::pipe;
+
+/// Where programs are looked for, and what a tool finds in its own PATH.
+pub(super) const PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
+/// How much of a stream goes into a failure.
+const SHOWN: usize = 16 << 10;
+
+pub(super) struct Job {
+    pub(super) program: PathBuf,
+    pub(super) args: Vec<OsString>,
+    pub(super) env: Vec<(OsString, OsString)>,
+    pub(super) cwd: PathBuf,
+    pub(super) stdin: Vec<u8>,
+    /// What the child can read from descriptor 3; with it, it can answer on descriptor 4.
+    pub(super) request: Option<Vec<u8>>,
+}
+
+pub(super) struct Finished {
+    pub(super) exit: Exit,
+    pub(super) stdout: Captured,
+    pub(super) stderr: Captured,
+    pub(super) answer: Captured,
+}
+
+/// The beginning of a stream, and how long it really was.
+#[derive(Default)]
+pub(super) struct Captured {
+    pub(super) bytes: Vec<u8>,
+    pub(super) total: u64,
+}
+
+impl Captured {
+    pub(super) fn truncated(&self) -> Option<Truncated> {
+        let kept = self.bytes.len() as u64;
+        (self.total > kept).then_some(Truncated { kept, total: Some(self.total) })
+    }
+
+    /// For people and models: the end of it, where programs say what went wrong.
+    pub(super) fn shown(&self) -> String {
+        let start = self.bytes.len().saturating_sub(SHOWN);
+        let text = String::from_utf8_lossy(&self.bytes[start..]).into_owned();
+        if start > 0 { format!("…{text}") } else { text }
+    }
+}
+
+/// A private directory for one call, removed when the call is over.
+pub(super) fn scratch() -> Result<TempDir, Failure> {
+    tempfile::Builder::new()
+        .prefix("glee-")
+        .tempdir()
+        .map_err(|err| Failure::new(FailureKind::Internal, format!("no scratch directory could be made: {err}")))
+}
+
+/// The clean environment of a child: nothing of glee's own gets in.
+pub(super) fn environment(
+    call: &Admitted,
+    extra: &[(String, Template)],
+    scratch: &std::path::Path,
+) -> Result<Vec<(OsString, OsString)>, Failure> {
+    let mut env: Vec<(OsString, OsString)> = vec![
+        ("PATH".into(), PATH.into()),
+        ("HOME".into(), scratch.into()),
+        ("TMPDIR".into(), scratch.into()),
+        ("LANG".into(), "C.UTF-8".into()),
+    ];
+    let mut set = |name: &str, value: String| {
+        env.retain(|(known, _)| known != name);
+        env.push((name.into(), value.into()));
+    };
+    for (name, secret) in call.secrets() {
+        set(name, secret.reveal().to_owned());
+    }
+    let scope = call.scope();
+    for (name, template) in extra {
+        if let Some(value) = template.text(&scope).map_err(too_large)? {
+            if value.contains('\0') {
+                return Err(invalid(format!("the environment variable `{name}` cannot hold NUL")));
+            }
+            set(name, value);
+        }
+    }
+    Ok(env)
+}
+
+pub(super) fn invalid(message: String) -> Failure {
+    Failure::new(FailureKind::InvalidInput, message)
+}
+
+pub(super) fn too_large(err: glee_core::template::TooLarge) -> Failure {
+    invalid(err.to_string())
+}
+
+/// Runs the job to its end, its deadline or the caller's cancellation. When this returns, nothing
+/// of it is running any more; when it is dropped, the tree is killed.
+pub(super) async fn run(job: Job, call: &Admitted, sandbox: &Sandbox) -> Result<Finished, Failure> {
+    let keep = call.spec().limits.output_bytes;
+    let (child, streams) = start(job, call, sandbox).await?;
+    let captured = async {
+        let (stdout, stderr, answer, (), ()) = tokio::join!(
+            capture(streams.stdout, keep),
+            capture(streams.stderr, keep),
+            capture(streams.answer, keep),
+            feed(streams.stdin),
+            feed(streams.request),
+        );
+        (stdout, stderr, answer)
+    };
+    let ended = until(&child, call);
+    let (stop, (stdout, stderr, answer)) = tokio::join!(ended, captured);
+    let finished = |exit| Finished { exit, stdout, stderr, answer };
+    match stop {
+        Stop::Ended(Ok(end)) => match end.limit {
+            None => Ok(finished(end.exit)),
+            Some(limit) => Err(with_output(
+                Failure::new(FailureKind::ExecutionError, format!("`{}` was stopped: it exceeded its limit of {limit}", call.spec().name)).with("limit", limit.to_string()),
+                &finished(end.exit),
+            )),
+        },
+        Stop::Ended(Err(err)) => Err(Failure::new(FailureKind::Internal, format!("the tool's process was lost: {err}"))),
+        Stop::Deadline(after) => Err(with_output(
+            Failure::new(FailureKind::Timeout, format!("`{}` was stopped after {} ms", call.spec().name, after.as_millis()))
+                .with("timeout_ms", after.as_millis() as u64)
+                .hint("raise timeout_ms in the manifest if it needs longer")
+                .retryable(),
+            &finished(Exit::Signal(9)),
+        )),
+        Stop::Cancelled => Err(with_output(
+            Failure::new(FailureKind::Cancelled, format!("`{}` was cancelled and stopped", call.spec().name)),
+            &finished(Exit::Signal(9)),
+        )),
+    }
+}
+
+/// What the tool said before it was stopped belongs to the answer.
+fn with_output(failure: Failure, finished: &Finished) -> Failure {
+    failure.with("stdout", finished.stdout.shown()).with("stderr", finished.stderr.shown())
+}
+
+enum Stop {
+    Ended(io::Result<End>),
+    Deadline(Duration),
+    Cancelled,
+}
+
+async fn until(child: &Child, call: &Admitted) -> Stop {
+    let stop = tokio::select! {
+        end = ended(child) => return Stop::Ended(end),
+        () = tokio::time::sleep(call.timeout()) => Stop::Deadline(call.timeout()),
+        () = call.cancel().cancelled() => Stop::Cancelled,
+    };
+    child.kill();
+    // The streams end, and the answer is given, only when the whole tree is gone.
+    match ended(child).await {
+        Ok(_) => stop,
+        Err(err) => Stop::Ended(Err(err)),
+    }
+}
+
+async fn ended(child: &Child) -> io::Result<End> {
+    let ready = AsyncFd::with_interest(child.as_fd(), tokio::io::Interest::READABLE)?;
+    loop {
+        let mut guard = ready.readable().await?;
+        if let Some(end) = child.try_wait()? {
+            return Ok(end);
+        }
+        guard.clear_ready();
+    }
+}
+
+struct Streams {
+    stdin: Option<(pipe::Sender, Vec<u8>)>,
+    request: Option<(pipe::Sender, Vec<u8>)>,
+    stdout: Option<pipe::Receiver>,
+    stderr: Option<pipe::Receiver>,
+    answer: Option<pipe::Receiver>,
+}
+
+async fn start(job: Job, call: &Admitted, sandbox: &Sandbox) -> Result<(Child, Streams), Failure> {
+    let broken = |err: io::Error| Failure::new(FailureKind::Internal, format!("no pipe could be made: {err}"));
+    let (stdin_child, stdin) = into_child(job.stdin).map_err(broken)?;
+    let (stdout, stdout_child) = from_child().map_err(broken)?;
+    let (stderr, stderr_child) = from_child().map_err(broken)?;
+    let mut fds = vec![stdin_child, stdout_child, stderr_child];
+    let (mut request, mut answer) = (None, None);
+    if let Some(bytes) = job.request {
+        let (child, ours) = into_child(bytes).map_err(broken)?;
+        fds.push(child);
+        request = Some(ours);
+        let (ours, child) = from_child().map_err(broken)?;
+        fds.push(child);
+        answer = Some(ours);
+    }
+    let order = Order { program: job.program, args: job.args, env: job.env, cwd: job.cwd, fds };
+    let profile = profile(call);
+    let sandbox = sandbox.clone();
+    let name = call.spec().name.clone();
+    let child = tokio::task::spawn_blocking(move || sandbox.start(&profile, order))
+        .await
+        .map_err(|err| Failure::new(FailureKind::Internal, err.to_string()))?
+        .map_err(|err| start_failure(&name, err))?;
+    Ok((child, Streams { stdin: Some(stdin), request, stdout: Some(stdout), stderr: Some(stderr), answer }))
+}
+
+/// Until tools are confined, the profile only carries what the supervisor needs to end them.
+fn profile(call: &Admitted) -> Profile {
+    Profile {
+        confinement: Confinement::Off,
+        network: Network::None,
+        read: call.grant().read.clone(),
+        write: call.grant().write.clone(),
+        protect: Vec::new(),
+        limits: Limits::default(),
+    }
+}
+
+fn start_failure(tool: &str, err: StartError) -> Failure {
+    let kind = match &err {
+        StartError::NotFound(_) | StartError::NotExecutable(_) => FailureKind::ExecutionError,
+        StartError::TooLarge(_) => FailureKind::InvalidInput,
+        StartError::Unavailable { .. } => FailureKind::SandboxUnavailable,
+        StartError::Io(_) => FailureKind::Internal,
+    };
+    Failure::new(kind, format!("`{tool}` could not be started: {err}"))
+}
+
+fn into_child(bytes: Vec<u8>) -> io::Result<(OwnedFd, (pipe::Sender, Vec<u8>))> {
+    let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+    set_nonblocking(&write)?;
+    Ok((read, (pipe::Sender::from_owned_fd(write)?, bytes)))
+}
+
+fn from_child() -> io::Result<(pipe::Receiver, OwnedFd)> {
+    let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+    set_nonblocking(&read)?;
+    Ok((pipe::Receiver::from_owned_fd(read)?, write))
+}
+
+fn set_nonblocking(fd: &OwnedFd) -> io::Result<()> {
+    rustix::io::ioctl_fionbio(fd, true)?;
+    Ok(())
+}
+
+/// A child that does not read its input is no failure.
+async fn feed(into: Option<(pipe::Sender, Vec<u8>)>) {
+    if let Some((mut pipe, bytes)) = into {
+        let _ = pipe.write_all(&bytes).await;
+    }
+}
+
+/// Reads to the end, keeps the beginning. A child is never blocked by what is thrown away.
+async fn capture(from: Option<pipe::Receiver>, keep: usize) -> Captured {
+    let mut captured = Captured::default();
+    let Some(mut pipe) = from else { return captured };
+    let mut chunk = vec![0; 64 << 10];
+    while let Ok(length @ 1..) = pipe.read(&mut chunk).await {
+        captured.total += length as u64;
+        let room = keep - captured.bytes.len();
+        captured.bytes.extend_from_slice(&chunk[..length.min(room)]);
+    }
+    captured
+}
+
+/// The failure of a process that ended in a way that does not count as success.
+pub(super) fn bad_exit(call: &Admitted, finished: &Finished) -> Failure {
+    let name = &call.spec().name;
+    let failure = match finished.exit {
+        Exit::Code(code) => {
+            Failure::new(FailureKind::ExecutionError, format!("`{name}` exited with code {code}")).with("exit_code", code)
+        }
+        Exit::Signal(signal) => {
+            Failure::new(FailureKind::ExecutionError, format!("`{name}` was ended by signal {signal}")).with("signal", signal)
+        }
+    };
+    let failure = failure.with("stderr", Value::String(finished.stderr.shown()));
+    match finished.stdout.bytes.is_empty() {
+        true => failure,
+        false => failure.with("stdout", finished.stdout.shown()),
+    }
+}

@@ -1,0 +1,146 @@
+//! Everything that is wrong with a project's documents, in one run.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use glee_core::model::{Exec, Origin, ToolSpec};
+use glee_core::permission::{Ceiling, absolute};
+use glee_core::template::{Source, Template};
+
+use crate::config;
+use crate::dialect::manifest::check;
+use crate::dialect::problem::{Problem, Severity};
+use crate::dialect::yaml::Node;
+use crate::exec::{find_entrypoint, find_interpreter, search_path};
+use crate::project::Project;
+use crate::store::manifests;
+
+pub struct Report {
+    pub files: Vec<File>,
+}
+
+pub struct File {
+    /// From the project's root.
+    pub path: PathBuf,
+    pub text: String,
+    pub problems: Vec<Problem>,
+}
+
+impl Report {
+    pub fn count(&self, severity: Severity) -> usize {
+        self.files.iter().flat_map(|it| &it.problems).filter(|it| it.severity == severity).count()
+    }
+}
+
+pub fn lint(project: &Project) -> io::Result<Report> {
+    let mut files = Vec::new();
+    let config = config::load(&project.config())?;
+    let ceiling = config.config.as_ref().map(|it| it.max_permissions.clone()).unwrap_or_default();
+    if !config.problems.is_empty() {
+        files.push(File { path: ".glee/config.yml".into(), text: config.text, problems: config.problems });
+    }
+    for document in manifests::load(&project.tools())? {
+        let mut problems = document.read.problems;
+        if let (Some(spec), Some(node)) = (&document.read.spec, &document.read.node) {
+            problems.extend(check::check(spec, node));
+            problems.extend(unused_secrets(spec, node));
+            problems.extend(missing_files(spec, node, project.root()));
+            problems.extend(above_ceiling(spec, node, &ceiling, project.root()));
+        }
+        problems.sort_by_key(|it| (it.place.start, std::cmp::Reverse(it.severity)));
+        let path = document.path.strip_prefix(project.root()).map(Path::to_owned).unwrap_or(document.path);
+        files.push(File { path, text: document.text, problems });
+    }
+    Ok(Report { files })
+}
+
+/// A command or a module gets its secrets by the environment, so only an http tool's can be seen
+/// to be unused.
+fn unused_secrets(spec: &ToolSpec, node: &Node) -> Vec<Problem> {
+    let Exec::Http(http) = &spec.exec else { return Vec::new() };
+    let mut used: Vec<&str> = Vec::new();
+    let mut note = |source: Source, name| {
+        if source == Source::Secret {
+            used.push(name);
+        }
+    };
+    http.url.holes().for_each(|it| note(it.source, &it.name));
+    http.headers.iter().flat_map(|(_, it)| it.holes()).for_each(|it| note(it.source, &it.name));
+    let values = http.query.iter().map(|(_, it)| it).chain(&http.body);
+    values.flat_map(|it| it.holes()).for_each(|it| note(it.source, &it.name));
+    if let Some(auth) = &http.auth {
+        auth.templates().into_iter().flat_map(Template::holes).for_each(|it| note(it.source, &it.name));
+    }
+    let unused = spec.permissions.secrets.keys().filter(|it| !used.contains(&it.as_str()));
+    unused
+        .map(|name| {
+            let place = node.key_place_of(&format!("/permissions/secrets/{name}"));
+            Problem::error("unused-secret", place, format!("the secret `{name}` is declared but never used"))
+                .fix("remove it, or use it as `${NAME}`")
+        })
+        .collect()
+}
+
+fn missing_files(spec: &ToolSpec, node: &Node, root: &Path) -> Vec<Problem> {
+    let missing = |rule, pointer: &str, message: String| Problem::error(rule, node.place_of(pointer), message);
+    let mut problems = Vec::new();
+    let cwd = match &spec.exec {
+        Exec::Http(_) => return problems,
+        Exec::Command(command) => {
+            if let Err(why) = find_entrypoint(root, &command.entrypoint) {
+                problems.push(missing("missing-entrypoint", "/exec/command/entrypoint", why));
+            }
+            (&command.cwd, "/exec/command/cwd")
+        }
+        Exec::Python(python) => {
+            match find_interpreter(root, python.venv.as_deref()) {
+                Err(why) if python.venv.is_some() => problems.push(missing("missing-venv", "/exec/python/venv", why)),
+                Err(why) => problems.push(missing("missing-python", "/exec/python", why)),
+                Ok(interpreter) => {
+                    let mut places = vec![absolute(root, &python.cwd)];
+                    places.extend(search_path(&interpreter));
+                    if !places.iter().any(|it| has_module(it, &python.module)) {
+                        let message = format!("there is no module `{}` in `{}` or where python looks", python.module, python.cwd);
+                        problems.push(
+                            missing("missing-module", "/exec/python/module", message)
+                                .fix(format!("create {}/{}.py", python.cwd, python.module.replace('.', "/"))),
+                        );
+                    }
+                }
+            }
+            (&python.cwd, "/exec/python/cwd")
+        }
+    };
+    if !absolute(root, cwd.0).is_dir() {
+        problems.push(missing("missing-cwd", cwd.1, format!("there is no directory `{}`", cwd.0)));
+    }
+    problems
+}
+
+fn has_module(directory: &Path, module: &str) -> bool {
+    let path = directory.join(module.replace('.', "/"));
+    if path.with_extension("py").is_file() || path.is_dir() {
+        return true;
+    }
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return false };
+    let compiled = format!("{}.", name.to_string_lossy());
+    std::fs::read_dir(parent).is_ok_and(|entries| {
+        entries.flatten().any(|it| {
+            let file = it.file_name().to_string_lossy().into_owned();
+            file.starts_with(&compiled) && file.ends_with(".so")
+        })
+    })
+}
+
+fn above_ceiling(spec: &ToolSpec, node: &Node, ceiling: &Ceiling, root: &Path) -> Vec<Problem> {
+    let Origin::Agent { creator } = &spec.origin else { return Vec::new() };
+    let excess = spec.permissions.beyond(ceiling, root);
+    if excess.is_empty() {
+        return Vec::new();
+    }
+    let message = format!("made by `{creator}`, and beyond security.max_permissions: {}", excess.join(", "));
+    vec![
+        Problem::error("above-ceiling", node.key_place_of("/permissions"), message)
+            .fix("ask for less, or raise the ceiling in .glee/config.yml"),
+    ]
+}

@@ -1,0 +1,204 @@
+//! The audit log: one line per event, whatever the data holds.
+//!
+//! `[2026-01-09T15:00:10Z] TOOL_EXECUTED name=weather params={location:"NYC"} status=success …`
+
+use std::fmt::Write as _;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use glee_core::event::{Event, What};
+use glee_core::name::is_invisible;
+use glee_core::port::Observer;
+use serde_json::{Map, Value};
+
+/// Longest text of one parameter in a line; the rest is counted.
+const LONGEST_TEXT: usize = 1024;
+/// Longest rendering of all parameters.
+const LONGEST_PARAMS: usize = 16 * 1024;
+
+pub struct Audit {
+    path: PathBuf,
+}
+
+impl Audit {
+    pub fn new(path: PathBuf) -> Audit {
+        Audit { path }
+    }
+
+    fn append(&self, line: &str) -> io::Result<()> {
+        if let Some(directory) = self.path.parent() {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        }
+        // A line that went out in one write to a file opened for appending is whole, also when
+        // other processes write theirs. A link in its place would send the record elsewhere.
+        let mut file: File = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32)
+            .open(&self.path)?;
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::other("it is not a regular file"));
+        }
+        file.write_all(line.as_bytes())
+    }
+}
+
+impl Observer for Audit {
+    fn observe(&self, event: &Event) -> Result<(), String> {
+        self.append(&line(event)).map_err(|err| format!("{}: {err}", self.path.display()))
+    }
+}
+
+fn line(event: &Event) -> String {
+    let (word, status) = match &event.what {
+        What::Started => ("TOOL_STARTED", String::new()),
+        What::Refused { kind } => ("TOOL_REFUSED", format!(" status=refused code={}", kind.code())),
+        What::Finished { failure: None, duration } => {
+            ("TOOL_EXECUTED", format!(" status=success duration_ms={}", duration.as_millis()))
+        }
+        What::Finished { failure: Some(kind), duration } => (
+            "TOOL_EXECUTED",
+            format!(" status=error code={} duration_ms={}", kind.code(), duration.as_millis()),
+        ),
+    };
+    format!(
+        "[{}] {word} name={} params={}{status} caller={} id={}\n",
+        time(event.at),
+        word_or_quoted(&event.tool),
+        params(&event.args),
+        word_or_quoted(&event.caller),
+        event.id,
+    )
+}
+
+fn time(at: SystemTime) -> String {
+    match jiff::Timestamp::try_from(at) {
+        Ok(at) => at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        Err(_) => "?".to_owned(),
+    }
+}
+
+fn params(args: &Map<String, Value>) -> String {
+    let mut out = String::new();
+    render_map(args, &mut out);
+    if out.len() > LONGEST_PARAMS {
+        let end = (0..=LONGEST_PARAMS).rev().find(|&at| out.is_char_boundary(at)).unwrap_or(0);
+        let more = out.len() - end;
+        out.truncate(end);
+        let _ = write!(out, "…+{more} bytes");
+    }
+    out
+}
+
+fn render(value: &Value, out: &mut String) {
+    match value {
+        Value::String(text) => out.push_str(&quoted(text)),
+        Value::Array(items) => {
+            out.push('[');
+            for (at, item) in items.iter().enumerate() {
+                if at > 0 {
+                    out.push(',');
+                }
+                render(item, out);
+            }
+            out.push(']');
+        }
+        Value::Object(map) => render_map(map, out),
+        other => out.push_str(&other.to_string()),
+    }
+}
+
+fn render_map(map: &Map<String, Value>, out: &mut String) {
+    out.push('{');
+    for (at, (key, value)) in map.iter().enumerate() {
+        if at > 0 {
+            out.push(',');
+        }
+        out.push_str(&word_or_quoted(key));
+        out.push(':');
+        render(value, out);
+    }
+    out.push('}');
+}
+
+fn word_or_quoted(text: &str) -> String {
+    let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    if !text.is_empty() && text.len() <= 128 && text.chars().all(word) { text.to_owned() } else { quoted(text) }
+}
+
+/// A JSON string that also escapes what shows nothing or reorders the line.
+fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for (at, c) in text.char_indices() {
+        if at >= LONGEST_TEXT {
+            let _ = write!(out, "…+{} bytes", text.len() - at);
+            break;
+        }
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if is_invisible(c) => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    let _ = write!(out, "\\u{unit:04x}");
+                }
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use glee_core::outcome::FailureKind;
+    use proptest::prelude::*;
+    use serde_json::json;
+    use std::time::Duration;
+    use uuid::Uuid;
+
+    fn event(args: Value, what: What) -> Event {
+        Event {
+            id: Uuid::nil(),
+            at: SystemTime::UNIX_EPOCH,
+            tool: "weather".into(),
+            caller: "user".into(),
+            args: args.as_object().unwrap().clone(),
+            what,
+        }
+    }
+
+    #[test]
+    fn the_form_of_a_line() {
+        let done = What::Finished { failure: None, duration: Duration::from_millis(12) };
+        assert_eq!(
+            line(&event(json!({"location": "NYC", "n": [1, null]}), done)),
+            "[1970-01-01T00:00:00Z] TOOL_EXECUTED name=weather params={location:\"NYC\",n:[1,null]} status=success duration_ms=12 caller=user id=00000000-0000-0000-0000-000000000000\n"
+        );
+        let refused = What::Refused { kind: FailureKind::RuleDenied };
+        assert!(line(&event(json!({}), refused)).contains("TOOL_REFUSED name=weather params={} status=refused code=RULE_DENIED"));
+    }
+
+    #[test]
+    fn long_values_are_cut() {
+        let text = line(&event(json!({"a": "ü".repeat(100_000), "b": vec!["y".repeat(900); 100]}), What::Started));
+        assert!(text.len() < LONGEST_PARAMS + 300, "{}", text.len());
+    }
+
+    proptest! {
+        #[test]
+        fn one_event_is_one_line(key in "\\PC*|[\\x00-\\x1f\u{85}\u{2028}\u{202e}]*", text in any::<String>()) {
+            let rendered = line(&event(json!({key: text}), What::Started));
+            let body = rendered.strip_suffix('\n').unwrap();
+            prop_assert!(!body.contains(is_invisible), "{body:?}");
+        }
+    }
+}

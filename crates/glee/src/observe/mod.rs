@@ -1,0 +1,3 @@
+//! Those who listen to calls.
+
+pub mod audit;

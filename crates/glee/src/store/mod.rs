@@ -1,0 +1,3 @@
+//! Where tools are kept.
+
+pub mod manifests;

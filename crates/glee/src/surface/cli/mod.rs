@@ -1,0 +1,138 @@
+//! The command line.
+
+mod doctor;
+mod init;
+mod lint;
+mod list;
+mod new;
+mod params;
+mod print;
+mod run;
+mod schema;
+mod show;
+mod status;
+mod test;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use clap::{CommandFactory, Parser, Subcommand};
+
+use crate::app::App;
+use crate::approve::terminal::Terminal;
+use crate::project::Project;
+
+use status::Status;
+
+/// The tool layer for AI agents.
+///
+/// A tool is a file, `.glee/tools/<name>/tool.yml`, that says what the tool takes, what it gives, how
+/// it runs and what it may touch. glee checks every call against it, asks a person when it says so,
+/// and records what happened in `.glee/audit/tools.log`.
+///
+/// Start with `glee init`, then `glee run hello`.
+#[derive(Parser)]
+#[command(
+    name = "glee",
+    version,
+    max_term_width = 100,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    after_long_help = "Exit codes:\n  0    it worked\n  1    the tool failed, an example failed, or lint found errors\n  2    the command line or the arguments are wrong\n  3    glee refused to run the tool (rules, approval, secrets, hosts, sandbox)\n  130  cancelled with Ctrl-C\n\nEnvironment:\n  NO_COLOR   no colours, whatever the terminal can do"
+)]
+struct Cli {
+    /// The project's directory [default: the nearest one, upwards, that holds .glee/]
+    #[arg(long, global = true, value_name = "DIR")]
+    root: Option<PathBuf>,
+
+    /// Print JSON, for programs
+    #[arg(long, global = true)]
+    json: bool,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Make this directory a project, with a first tool that runs
+    Init(init::Args),
+    /// Write a new tool to start from
+    New(new::Args),
+    /// Find every problem of every manifest
+    Lint(lint::Args),
+    /// List the tools
+    List,
+    /// Show one tool: what it takes, gives and may touch
+    Show(show::Args),
+    /// Run a tool
+    Run(run::Args),
+    /// Run the examples of the manifests as tests
+    Test(test::Args),
+    /// Print the JSON Schema of manifests or of the config
+    Schema(schema::Args),
+    /// Tell what glee finds on this machine and in this project
+    Doctor,
+    /// Print completions for a shell
+    ///
+    /// For bash: `glee completions bash > ~/.local/share/bash-completion/completions/glee`
+    Completions {
+        /// The shell to complete in
+        shell: clap_complete::Shell,
+    },
+}
+
+/// What every command is told.
+struct Session {
+    root: Option<PathBuf>,
+    json: bool,
+}
+
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let context = Session { root: cli.root, json: cli.json };
+    let done = match cli.command {
+        Command::Init(args) => init::run(&context, &args),
+        Command::New(args) => new::run(&context, &args),
+        Command::Lint(args) => lint::run(&context, &args),
+        Command::List => list::run(&context),
+        Command::Show(args) => show::run(&context, &args),
+        Command::Run(args) => run::run(&context, args),
+        Command::Test(args) => test::run(&context, &args),
+        Command::Schema(args) => schema::run(&args),
+        Command::Doctor => doctor::run(&context),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "glee", &mut script);
+            print::out(&String::from_utf8_lossy(&script)).map(|()| Status::Ok)
+        }
+    };
+    match done {
+        Ok(status) => status.into(),
+        Err(err) if print::is_broken_pipe(&err) => Status::Ok.into(),
+        Err(err) => {
+            print::error(&format!("{err:#}"), None);
+            Status::Usage.into()
+        }
+    }
+}
+
+impl Session {
+    fn project(&self) -> anyhow::Result<Project> {
+        let found = match &self.root {
+            Some(root) => Project::at(root).with_context(|| root.display().to_string())?,
+            None => Project::find(&std::env::current_dir()?)?,
+        };
+        match (found, &self.root) {
+            (Some(project), _) => Ok(project),
+            (None, Some(root)) => bail!("{} holds no .glee directory; run `glee init --root {0}` to make it a project", root.display()),
+            (None, None) => bail!("neither this directory nor one above it holds .glee; run `glee init` to make it a project"),
+        }
+    }
+
+    fn app(&self) -> anyhow::Result<App> {
+        Ok(App::open(self.project()?, Arc::new(Terminal))?)
+    }
+}

@@ -1,0 +1,127 @@
+//! `glee run`: one call, from the command line.
+
+use std::io::{self, IsTerminal};
+use std::time::Duration;
+
+use glee_core::port::{Caller, Cancel};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::status::{self, Status};
+use super::{Session, params, print};
+use crate::app::{App, Call};
+use crate::dialect::native;
+
+/// Run a tool.
+///
+/// Its value goes to stdout, everything else to stderr. With --json the whole outcome goes to stdout:
+/// {ok: true, value, warnings, meta} or {ok: false, error: {code, message, details, hint, retryable}, meta}.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  glee run hello -p name=Ada\n  glee run web_search --params '{\"query\": \"rust\", \"count\": 3}'\n  echo '{\"path\": \".\"}' | glee run repo_stats --params -\n  glee run slack_notify -p channel=general -p message=hi --dry-run")]
+pub(super) struct Args {
+    /// The tool's name
+    name: String,
+
+    /// One argument; for a string as it is, otherwise as JSON
+    #[arg(short = 'p', long = "param", value_name = "KEY=VALUE")]
+    param: Vec<String>,
+
+    /// All arguments: a JSON object, @FILE, or - for stdin
+    #[arg(long, value_name = "JSON")]
+    params: Option<String>,
+
+    /// Stop the tool after so many seconds, if its manifest does not stop it earlier
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    timeout: Option<Duration>,
+
+    /// Print the request or the argument vector that would be made, secrets masked, and run nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(duration) if !duration.is_zero() => Ok(duration),
+        _ => Err("must be more than nothing".to_owned()),
+    }
+}
+
+pub(super) fn run(session: &Session, args: Args) -> anyhow::Result<Status> {
+    let app = session.app()?;
+    let spec = app.tools().find(&args.name).ok();
+    let call = Call {
+        args: params::read(args.params.as_deref(), &args.param, spec.as_deref())?,
+        tool: args.name,
+        caller: Caller { name: "user".to_owned() },
+        timeout: args.timeout,
+        cancel: Cancel::never(),
+    };
+    if args.dry_run {
+        return dry_run(&app, call, session.json);
+    }
+    let outcome = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?
+        .block_on(watched(&app, call));
+    print::outcome(&outcome, session.json)?;
+    Ok(match &outcome.result {
+        Ok(_) => Status::Ok,
+        Err(failure) => status::of(failure.kind),
+    })
+}
+
+fn dry_run(app: &App, call: Call, json: bool) -> anyhow::Result<Status> {
+    match app.preview(call) {
+        Ok(preview) => {
+            print::json(&preview)?;
+            Ok(Status::Ok)
+        }
+        Err(failure) => {
+            match json {
+                true => print::json(&serde_json::json!({"ok": false, "error": native::error(&failure)}))?,
+                false => print::failure(&failure),
+            }
+            Ok(status::of(failure.kind))
+        }
+    }
+}
+
+/// The call, with a sign of life when it takes long, and an end when the person presses Ctrl-C or
+/// the terminal goes away.
+async fn watched(app: &App, call: Call) -> glee_core::outcome::Outcome {
+    let name = call.tool.clone();
+    let spinner = async {
+        if !io::stderr().is_terminal() {
+            return std::future::pending().await;
+        }
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let bar = ProgressBar::new_spinner().with_message(format!("running {name}")).with_style(
+            ProgressStyle::with_template("{spinner} {msg} {elapsed}").unwrap_or_else(|_| ProgressStyle::default_spinner()),
+        );
+        bar.enable_steady_tick(Duration::from_millis(100));
+        let _clear_when_dropped = Clear(bar);
+        std::future::pending::<()>().await
+    };
+    let cancel = Cancel::when(stop_signal());
+    tokio::select! {
+        outcome = app.call(Call { cancel, ..call }) => outcome,
+        () = spinner => unreachable!("the spinner never ends by itself"),
+    }
+}
+
+async fn stop_signal() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+    let mut waits: Vec<_> = kinds.into_iter().filter_map(|it| signal(it).ok()).collect();
+    let waits = waits.iter_mut().map(|it| Box::pin(it.recv()));
+    futures_util::future::select_all(waits).await;
+}
+
+struct Clear(ProgressBar);
+
+impl Drop for Clear {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}

@@ -1,0 +1,32 @@
+//! `glee schema`: the JSON Schemas that editors and other programs use.
+
+use super::print;
+use super::status::Status;
+use crate::config;
+use crate::dialect::manifest;
+
+/// Print the JSON Schema of manifests or of the config.
+///
+/// Editors with a YAML language server check manifests as you type when the file begins with
+/// `# yaml-language-server: $schema=PATH`.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    #[arg(value_enum, default_value_t = Which::Tool)]
+    which: Which,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Which {
+    /// Manifests: .glee/tools/<name>/tool.yml
+    Tool,
+    /// The config: .glee/config.yml
+    Config,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<Status> {
+    print::json(&match args.which {
+        Which::Tool => manifest::schema(),
+        Which::Config => config::schema(),
+    })?;
+    Ok(Status::Ok)
+}

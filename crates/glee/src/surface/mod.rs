@@ -1,0 +1,3 @@
+//! The ways in. Only surfaces know exit codes and statuses, and no surface knows another.
+
+pub mod cli;
