@@ -1,1 +1,25 @@
-//! glee-sandbox
+//! Confines one child process, and starts such children fast.
+//!
+//! The crate knows paths, sockets and limits; it does not know tools. A [`Sandbox`] keeps a pool of launchers, small
+//! processes of their own that have entered the confinement of one [`Profile`] and wait there for an [`Order`]. The
+//! process that uses this crate is itself never forked and never enters a namespace.
+
+mod end;
+mod error;
+mod profile;
+mod strength;
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(not(target_os = "linux"))]
+mod other;
+
+pub use end::{End, Exit, Limit};
+pub use error::StartError;
+pub use profile::{Confinement, IpRange, Limits, Network, Order, Profile};
+pub use strength::{Layer, LayerState, State, Strength, Tier};
+
+#[cfg(target_os = "linux")]
+pub use linux::{Child, Sandbox, run_if_launcher};
+#[cfg(not(target_os = "linux"))]
+pub use other::{Child, Sandbox, run_if_launcher};

@@ -1,0 +1,349 @@
+//! The bodies of the messages: a profile, an order, a strength, a failed start, an end.
+
+use std::ffi::{CStr, OsStr};
+use std::net::IpAddr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::wire::{Malformed, Reader, Writer};
+use crate::{
+    Confinement, End, Exit, IpRange, Layer, LayerState, Limit, Limits, Network, Order, Profile,
+    StartError, State, Strength, Tier,
+};
+
+/// An order as it arrived: every text ends with NUL inside the received buffer.
+pub(super) struct OrderView<'a> {
+    pub(super) program: &'a CStr,
+    pub(super) argv: Vec<&'a CStr>,
+    pub(super) env: Vec<&'a CStr>,
+    pub(super) cwd: &'a CStr,
+}
+
+pub(super) fn write_order(order: &Order) -> Result<Vec<u8>, StartError> {
+    let mut out = Writer::default();
+    text(&mut out, "the program", order.program.as_os_str())?;
+    text(&mut out, "the working directory", order.cwd.as_os_str())?;
+    out.number(order.args.len() as u64 + 1);
+    text(&mut out, "the program", order.program.as_os_str())?;
+    for arg in &order.args {
+        text(&mut out, "an argument", arg)?;
+    }
+    out.number(order.env.len() as u64);
+    for (name, value) in &order.env {
+        if name.is_empty() || name.as_bytes().contains(&b'=') {
+            return Err(StartError::Io(std::io::Error::new(
+                std::io::ErrorKind::InvalidInput,
+                "the name of an environment variable is empty or contains =",
+            )));
+        }
+        let mut pair = name.clone();
+        pair.push("=");
+        pair.push(value);
+        text(&mut out, "the environment", &pair)?;
+    }
+    Ok(out.0)
+}
+
+fn text(out: &mut Writer, part: &'static str, text: &OsStr) -> Result<(), StartError> {
+    if text.as_bytes().contains(&0) {
+        return Err(StartError::Nul { part });
+    }
+    out.text(text);
+    Ok(())
+}
+
+pub(super) fn read_order(body: &[u8]) -> Result<OrderView<'_>, Malformed> {
+    let mut from = Reader::new(body);
+    let program = from.text()?;
+    let cwd = from.text()?;
+    let argv = from.list(Reader::text)?;
+    let env = from.list(Reader::text)?;
+    from.end()?;
+    if argv.is_empty() {
+        return Err(Malformed);
+    }
+    Ok(OrderView {
+        program,
+        argv,
+        env,
+        cwd,
+    })
+}
+
+pub(super) fn write_profile(profile: &Profile) -> Result<Vec<u8>, StartError> {
+    let mut out = Writer::default();
+    out.byte(profile.confinement as u8);
+    match &profile.network {
+        Network::None => out.byte(0),
+        Network::Outbound { granted } => {
+            out.byte(1);
+            out.list(granted, write_range);
+        }
+        Network::Proxy { socket } => {
+            out.byte(2);
+            text(&mut out, "a path", socket.as_os_str())?;
+        }
+    }
+    for paths in [&profile.read, &profile.write, &profile.protect] {
+        out.number(paths.len() as u64);
+        for path in paths {
+            text(&mut out, "a path", path.as_os_str())?;
+        }
+    }
+    let limits = &profile.limits;
+    out.optional(
+        limits
+            .cpu
+            .map(|it| u64::try_from(it.as_nanos()).unwrap_or(u64::MAX)),
+    );
+    out.optional(limits.memory);
+    out.optional(limits.processes.map(u64::from));
+    out.optional(limits.open_files.map(u64::from));
+    out.optional(limits.file_size);
+    out.number(limits.scratch_size);
+    Ok(out.0)
+}
+
+pub(super) fn read_profile(body: &[u8]) -> Result<Profile, Malformed> {
+    let mut from = Reader::new(body);
+    let confinement = match from.byte()? {
+        0 => Confinement::Required,
+        1 => Confinement::BestEffort,
+        2 => Confinement::Off,
+        _ => return Err(Malformed),
+    };
+    let network = match from.byte()? {
+        0 => Network::None,
+        1 => Network::Outbound {
+            granted: from.list(read_range)?,
+        },
+        2 => Network::Proxy {
+            socket: path(from.text()?),
+        },
+        _ => return Err(Malformed),
+    };
+    let mut paths = || from.list(|it| it.text().map(path));
+    let (read, write, protect) = (paths()?, paths()?, paths()?);
+    let limits = Limits {
+        cpu: from.optional()?.map(Duration::from_nanos),
+        memory: from.optional()?,
+        processes: narrow(from.optional()?)?,
+        open_files: narrow(from.optional()?)?,
+        file_size: from.optional()?,
+        scratch_size: from.number()?,
+    };
+    from.end()?;
+    Ok(Profile {
+        confinement,
+        network,
+        read,
+        write,
+        protect,
+        limits,
+    })
+}
+
+fn narrow(value: Option<u64>) -> Result<Option<u32>, Malformed> {
+    value
+        .map(|it| u32::try_from(it).map_err(|_| Malformed))
+        .transpose()
+}
+
+fn path(text: &CStr) -> PathBuf {
+    Path::new(OsStr::from_bytes(text.to_bytes())).to_path_buf()
+}
+
+fn write_range(out: &mut Writer, range: &IpRange) {
+    match range.address {
+        IpAddr::V4(it) => {
+            out.byte(4);
+            out.0.extend(it.octets());
+        }
+        IpAddr::V6(it) => {
+            out.byte(6);
+            out.0.extend(it.octets());
+        }
+    }
+    out.byte(range.prefix);
+    out.optional(range.port.map(u64::from));
+}
+
+fn read_range(from: &mut Reader<'_>) -> Result<IpRange, Malformed> {
+    let mut octets = |count: usize| {
+        (0..count)
+            .map(|_| from.byte())
+            .collect::<Result<Vec<u8>, _>>()
+    };
+    let address = match octets(1)?[0] {
+        4 => IpAddr::from(<[u8; 4]>::try_from(octets(4)?).map_err(|_| Malformed)?),
+        6 => IpAddr::from(<[u8; 16]>::try_from(octets(16)?).map_err(|_| Malformed)?),
+        _ => return Err(Malformed),
+    };
+    let prefix = from.byte()?;
+    let port = from
+        .optional()?
+        .map(|it| u16::try_from(it).map_err(|_| Malformed))
+        .transpose()?;
+    Ok(IpRange {
+        address,
+        prefix,
+        port,
+    })
+}
+
+pub(super) fn write_strength(strength: &Strength) -> Vec<u8> {
+    let mut out = Writer::default();
+    out.byte(strength.tier as u8);
+    out.list(&strength.layers, |out, it| {
+        out.byte(it.layer as u8);
+        match &it.state {
+            State::Enforced => out.byte(1),
+            State::Missing { why } => {
+                out.byte(0);
+                out.text(OsStr::new(why));
+            }
+        }
+    });
+    out.0
+}
+
+pub(super) fn read_strength(body: &[u8]) -> Result<Strength, Malformed> {
+    let mut from = Reader::new(body);
+    let tier = from.byte()?;
+    let tier = Tier::ALL
+        .into_iter()
+        .find(|it| *it as u8 == tier)
+        .ok_or(Malformed)?;
+    let layers = from.list(|from| {
+        let layer = from.byte()?;
+        let layer = Layer::ALL
+            .into_iter()
+            .find(|it| *it as u8 == layer)
+            .ok_or(Malformed)?;
+        let state = match from.byte()? {
+            1 => State::Enforced,
+            0 => State::Missing {
+                why: from.text()?.to_string_lossy().into_owned(),
+            },
+            _ => return Err(Malformed),
+        };
+        Ok(LayerState { layer, state })
+    })?;
+    from.end()?;
+    Ok(Strength { tier, layers })
+}
+
+/// Why a launcher cannot hold its profile.
+pub(super) struct Unavailable {
+    pub(super) layer: String,
+    pub(super) why: String,
+    pub(super) what_to_do: String,
+}
+
+pub(super) fn write_unavailable(it: &Unavailable) -> Vec<u8> {
+    let mut out = Writer::default();
+    for part in [&it.layer, &it.why, &it.what_to_do] {
+        out.text(OsStr::new(part));
+    }
+    out.0
+}
+
+pub(super) fn read_unavailable(body: &[u8]) -> Result<Unavailable, Malformed> {
+    let mut from = Reader::new(body);
+    let mut part = || from.text().map(|it| it.to_string_lossy().into_owned());
+    Ok(Unavailable {
+        layer: part()?,
+        why: part()?,
+        what_to_do: part()?,
+    })
+}
+
+/// The step of a start that failed, and how.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Failed {
+    pub(super) step: Step,
+    pub(super) errno: i32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Clone,
+    Descriptors,
+    Cwd,
+    Limits,
+    Exec,
+}
+
+impl Step {
+    const ALL: [Step; 5] = [
+        Step::Clone,
+        Step::Descriptors,
+        Step::Cwd,
+        Step::Limits,
+        Step::Exec,
+    ];
+}
+
+pub(super) fn write_failed(failed: Failed) -> Vec<u8> {
+    let mut out = Writer::default();
+    out.byte(failed.step as u8);
+    out.number(failed.errno.unsigned_abs().into());
+    out.0
+}
+
+pub(super) fn read_failed(body: &[u8]) -> Result<Failed, Malformed> {
+    let mut from = Reader::new(body);
+    let step = from.byte()?;
+    let step = Step::ALL
+        .into_iter()
+        .find(|it| *it as u8 == step)
+        .ok_or(Malformed)?;
+    let errno = i32::try_from(from.number()?).map_err(|_| Malformed)?;
+    Ok(Failed { step, errno })
+}
+
+pub(super) fn write_end(end: &End) -> Vec<u8> {
+    let mut out = Writer::default();
+    let (kind, number) = match end.exit {
+        Exit::Code(it) => (0, it),
+        Exit::Signal(it) => (1, it),
+    };
+    out.byte(kind);
+    out.number(u64::from(number.cast_unsigned()));
+    out.number(u64::try_from(end.cpu.as_nanos()).unwrap_or(u64::MAX));
+    out.number(end.peak_memory);
+    out.optional(end.limit.map(|it| it as u64));
+    out.0
+}
+
+pub(super) fn read_end(body: &[u8]) -> Result<End, Malformed> {
+    let mut from = Reader::new(body);
+    let kind = from.byte()?;
+    let number = u32::try_from(from.number()?)
+        .map_err(|_| Malformed)?
+        .cast_signed();
+    let exit = match kind {
+        0 => Exit::Code(number),
+        1 => Exit::Signal(number),
+        _ => return Err(Malformed),
+    };
+    let cpu = Duration::from_nanos(from.number()?);
+    let peak_memory = from.number()?;
+    let limit = from.optional()?;
+    let limit = limit
+        .map(|it| {
+            Limit::ALL
+                .into_iter()
+                .find(|limit| *limit as u64 == it)
+                .ok_or(Malformed)
+        })
+        .transpose()?;
+    from.end()?;
+    Ok(End {
+        exit,
+        cpu,
+        peak_memory,
+        limit,
+    })
+}

@@ -1,0 +1,20 @@
+//! The Linux implementation.
+//!
+//! Four kinds of processes take part. *glee* holds a [`Sandbox`]. A *launcher* is `<launcher> __launcher`, started
+//! once per profile and running call; it makes the namespaces. The *warden* is its child, process 1 of a PID
+//! namespace and already confined; it starts the *payload*, the program that was ordered, and ends its tree.
+
+mod child;
+mod launcher;
+mod message;
+mod namespaces;
+mod payload;
+mod pool;
+mod sandbox;
+mod tree;
+mod warden;
+mod wire;
+
+pub use child::Child;
+pub use launcher::run_if_launcher;
+pub use sandbox::Sandbox;

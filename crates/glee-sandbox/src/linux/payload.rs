@@ -1,0 +1,207 @@
+//! Starts the ordered program: a clone that shares memory until it executes, so that nothing is copied.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::ptr;
+
+use super::message::{Failed, OrderView, Step};
+
+/// Where a bare program name is looked up, whatever the environment says.
+const BASE_PATH: [&CStr; 6] = [
+    c"/usr/local/bin/",
+    c"/usr/bin/",
+    c"/bin/",
+    c"/usr/local/sbin/",
+    c"/usr/sbin/",
+    c"/sbin/",
+];
+
+const STACK: usize = 64 << 10;
+
+/// The memory the payload runs on until it executes. It is kept between calls, because fresh pages cost more than the
+/// clone.
+pub(super) struct Stack(Vec<u128>);
+
+impl Stack {
+    pub(super) fn new() -> Stack {
+        Stack(vec![0; STACK / size_of::<u128>()])
+    }
+}
+
+/// All that the payload needs between clone and exec, prepared so that it allocates nothing.
+struct Plan<'a> {
+    programs: Vec<CString>,
+    argv: Vec<*const c_char>,
+    env: Vec<*const c_char>,
+    cwd: &'a CStr,
+    fds: &'a mut [RawFd],
+    cpu_seconds: Option<u64>,
+    failed: Option<Failed>,
+}
+
+/// Starts the program and returns its process id once it has executed.
+pub(super) fn start(
+    stack: &mut Stack,
+    order: &OrderView<'_>,
+    fds: &[OwnedFd],
+    cpu_seconds: Option<u64>,
+) -> Result<libc::pid_t, Failed> {
+    let mut raw: Vec<RawFd> = fds.iter().map(AsRawFd::as_raw_fd).collect();
+    let mut plan = Plan {
+        programs: candidates(order.program),
+        argv: pointers(&order.argv),
+        env: pointers(&order.env),
+        cwd: order.cwd,
+        fds: &mut raw,
+        cpu_seconds,
+        failed: None,
+    };
+    // SAFETY: CLONE_VFORK suspends this single-threaded process until the child has executed or exited, so the stack,
+    // the plan and everything it points to outlive the child's use of them and nobody else touches them meanwhile.
+    // The stack grows down from the end of the allocation, which is aligned to 16 bytes.
+    let pid = unsafe {
+        let top = stack.0.as_mut_ptr().add(stack.0.len());
+        libc::clone(
+            enter,
+            top.cast(),
+            libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD,
+            ptr::from_mut(&mut plan).cast(),
+        )
+    };
+    if pid < 0 {
+        return Err(Failed {
+            step: Step::Clone,
+            errno: errno(),
+        });
+    }
+    match plan.failed {
+        None => Ok(pid),
+        Some(failed) => {
+            // SAFETY: waiting for our own child with no status wanted.
+            unsafe { libc::waitpid(pid, ptr::null_mut(), 0) };
+            Err(failed)
+        }
+    }
+}
+
+fn candidates(program: &CStr) -> Vec<CString> {
+    if program.to_bytes().contains(&b'/') {
+        return vec![program.to_owned()];
+    }
+    BASE_PATH
+        .iter()
+        .map(|dir| {
+            let mut bytes = dir.to_bytes().to_vec();
+            bytes.extend(program.to_bytes());
+            CString::new(bytes).unwrap_or_default()
+        })
+        .collect()
+}
+
+fn pointers(texts: &[&CStr]) -> Vec<*const c_char> {
+    texts
+        .iter()
+        .map(|it| it.as_ptr())
+        .chain([ptr::null()])
+        .collect()
+}
+
+/// The first code of the payload, on its own stack, in the memory of the warden.
+extern "C" fn enter(plan: *mut c_void) -> c_int {
+    // SAFETY: `start` passes a pointer to its plan, which nobody else uses until this child has executed or exited.
+    let plan = unsafe { &mut *plan.cast::<Plan<'_>>() };
+    let step = match prepare(plan) {
+        Err(step) => step,
+        Ok(()) => {
+            execute(plan);
+            Step::Exec
+        }
+    };
+    plan.failed = Some(Failed {
+        step,
+        errno: errno(),
+    });
+    // SAFETY: leaves without running anything that belongs to the warden.
+    unsafe { libc::_exit(127) }
+}
+
+fn prepare(plan: &mut Plan<'_>) -> Result<(), Step> {
+    let check = |result: c_int, step| if result < 0 { Err(step) } else { Ok(()) };
+    // SAFETY: plain system calls on numbers and on texts that outlive them; none of them touches memory of the warden
+    // except errno, which the suspended warden does not read before it gets its own.
+    unsafe {
+        libc::setsid();
+        descriptors(plan.fds).map_err(|()| Step::Descriptors)?;
+        check(libc::chdir(plan.cwd.as_ptr()), Step::Cwd)?;
+        if let Some(seconds) = plan.cpu_seconds {
+            // The soft limit kills with a signal that names the limit; the hard one is for those who ignore it.
+            let limit = libc::rlimit {
+                rlim_cur: seconds,
+                rlim_max: seconds + 1,
+            };
+            check(libc::setrlimit(libc::RLIMIT_CPU, &limit), Step::Limits)?;
+        }
+        let mut none = std::mem::zeroed();
+        libc::sigemptyset(&mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &none, ptr::null_mut());
+        // Rust's runtime ignores this one, and an ignored signal stays ignored across exec.
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+    }
+    Ok(())
+}
+
+/// Makes the given descriptors 0, 1, 2, … and closes all others.
+///
+/// # Safety
+/// Only for the child of a clone that does not share its descriptor table.
+unsafe fn descriptors(fds: &mut [RawFd]) -> Result<(), ()> {
+    let count = RawFd::try_from(fds.len()).map_err(|_| ())?;
+    // SAFETY: system calls on descriptor numbers of this child's own table.
+    unsafe {
+        // Those in the way are moved above first, or a later dup would overwrite them.
+        for fd in fds.iter_mut().filter(|it| **it < count) {
+            *fd = libc::fcntl(*fd, libc::F_DUPFD_CLOEXEC, count);
+            if *fd < 0 {
+                return Err(());
+            }
+        }
+        for (target, fd) in (0..count).zip(fds.iter()) {
+            if libc::dup2(*fd, target) < 0 {
+                return Err(());
+            }
+        }
+        let first = libc::c_uint::try_from(count).map_err(|_| ())?;
+        if libc::syscall(
+            libc::SYS_close_range,
+            first,
+            libc::c_uint::MAX,
+            libc::CLOSE_RANGE_CLOEXEC,
+        ) < 0
+        {
+            return Err(());
+        }
+    }
+    Ok(())
+}
+
+fn execute(plan: &Plan<'_>) {
+    let mut denied = false;
+    for program in &plan.programs {
+        // SAFETY: all pointers lead to texts that end with NUL and to arrays that end with null.
+        unsafe { libc::execve(program.as_ptr(), plan.argv.as_ptr(), plan.env.as_ptr()) };
+        match errno() {
+            libc::ENOENT | libc::ENOTDIR => {}
+            libc::EACCES => denied = true,
+            _ => return,
+        }
+    }
+    if denied {
+        // SAFETY: errno of this thread; the last failed attempt may have been a plain absence.
+        unsafe { *libc::__errno_location() = libc::EACCES };
+    }
+}
+
+fn errno() -> i32 {
+    // SAFETY: reads this thread's errno.
+    unsafe { *libc::__errno_location() }
+}

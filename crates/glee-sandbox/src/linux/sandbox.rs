@@ -1,0 +1,125 @@
+//! Starts children through launchers.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::child::Child;
+use super::message::{Step, read_failed, write_order, write_profile};
+use super::pool::{Launcher, Pool};
+use super::wire::{Kind, MAX_FDS};
+use crate::{Layer, LayerState, Order, Profile, StartError, State, Strength, Tier};
+
+/// Starts confined children. One per process; cheap to clone; holds the pool of launchers.
+#[derive(Clone)]
+pub struct Sandbox {
+    pool: Arc<Pool>,
+}
+
+impl Sandbox {
+    /// `launcher` is the program whose `main` calls [`run_if_launcher`](crate::run_if_launcher) first, normally this
+    /// very program.
+    pub fn new(launcher: PathBuf) -> Sandbox {
+        Sandbox {
+            pool: Pool::new(launcher),
+        }
+    }
+
+    /// Starts a child. Blocks until it has executed, about as long as a plain spawn when a launcher is warm.
+    pub fn start(&self, profile: &Profile, order: Order) -> Result<Child, StartError> {
+        let setup = write_profile(profile)?;
+        let body = write_order(&order)?;
+        if order.fds.len() > MAX_FDS {
+            return Err(StartError::TooLarge);
+        }
+        // A waiting launcher may have died since; that is no reason to fail the call, but a second try on a fresh one
+        // would only repeat a real failure.
+        while let Some(launcher) = self.pool.take_idle(&setup) {
+            match self.start_with(launcher, &order, &body) {
+                Err(StartError::Io(err)) if gone(&err) => {}
+                other => return other,
+            }
+        }
+        self.start_with(self.pool.start_launcher(&setup)?, &order, &body)
+    }
+
+    /// What this machine can hold of the profile. Leaves a warm launcher behind.
+    pub fn strength(&self, profile: &Profile) -> Strength {
+        let launcher = write_profile(profile).and_then(|setup| match self.pool.take_idle(&setup) {
+            Some(launcher) => Ok(launcher),
+            None => self.pool.start_launcher(&setup),
+        });
+        match launcher {
+            Ok(launcher) => {
+                let strength = launcher.strength.clone();
+                self.pool.put(launcher);
+                strength
+            }
+            Err(err) => nothing(&err),
+        }
+    }
+
+    fn start_with(
+        &self,
+        mut launcher: Launcher,
+        order: &Order,
+        body: &[u8],
+    ) -> Result<Child, StartError> {
+        let fds: Vec<_> = order.fds.iter().map(AsFd::as_fd).collect();
+        let answer = launcher
+            .control
+            .send(Kind::Order, body, &fds)
+            .and_then(|()| launcher.answer());
+        match answer {
+            Ok(frame) if frame.kind == Kind::Started => Ok(Child::new(launcher, self.pool.clone())),
+            Ok(frame) if frame.kind == Kind::Failed => {
+                self.pool.put(launcher);
+                let failed = read_failed(&frame.body).map_err(io::Error::from)?;
+                Err(explain(failed.step, failed.errno, order))
+            }
+            Ok(_) => {
+                self.pool.retire(launcher);
+                Err(StartError::Io(io::ErrorKind::InvalidData.into()))
+            }
+            Err(err) => {
+                self.pool.retire(launcher);
+                Err(err.into())
+            }
+        }
+    }
+}
+
+fn gone(err: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+    matches!(err.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
+}
+
+fn explain(step: Step, errno: i32, order: &Order) -> StartError {
+    match (step, errno) {
+        (Step::Cwd, _) => StartError::Cwd(order.cwd.clone()),
+        (Step::Exec, libc::ENOENT | libc::ENOTDIR) => StartError::NotFound(order.program.clone()),
+        (Step::Exec, libc::EACCES | libc::ENOEXEC | libc::EISDIR) => {
+            StartError::NotExecutable(order.program.clone())
+        }
+        (Step::Exec, libc::E2BIG) => StartError::TooLarge,
+        _ => StartError::Io(io::Error::from_raw_os_error(errno)),
+    }
+}
+
+/// The strength when not even a launcher came up.
+fn nothing(err: &StartError) -> Strength {
+    let layers = Layer::ALL
+        .into_iter()
+        .map(|layer| LayerState {
+            layer,
+            state: State::Missing {
+                why: err.to_string(),
+            },
+        })
+        .collect();
+    Strength {
+        tier: Tier::None,
+        layers,
+    }
+}

@@ -1,0 +1,148 @@
+//! The warden: starts one payload after another as glee orders, and ends each one's whole tree.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+
+use super::message::{self, read_order, write_end, write_failed};
+use super::payload::{self, Stack};
+use super::tree::{Reaped, Tree, Wait, reap};
+use super::wire::{Control, Frame, Kind};
+use crate::{End, Exit, Limit, Limits};
+
+pub(super) struct Warden {
+    control: Control,
+    tree: Tree,
+    limits: Limits,
+    stack: Stack,
+    children: OwnedFd,
+}
+
+impl Warden {
+    pub(super) fn new(control: Control, tree: Tree, limits: Limits) -> io::Result<Warden> {
+        Ok(Warden {
+            control,
+            tree,
+            limits,
+            stack: Stack::new(),
+            children: child_signals()?,
+        })
+    }
+
+    /// Serves orders until glee is gone.
+    pub(super) fn serve(&mut self) -> io::Result<()> {
+        while let Some(frame) = self.control.receive()? {
+            match frame.kind {
+                Kind::Order => self.run(&frame)?,
+                // It was meant for a payload that has ended meanwhile.
+                Kind::Kill => {}
+                _ => return Err(io::ErrorKind::InvalidData.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, frame: &Frame) -> io::Result<()> {
+        let order = read_order(&frame.body)?;
+        let cpu_seconds = self.limits.cpu.map(|it| it.as_secs_f64().ceil() as u64);
+        match payload::start(&mut self.stack, &order, &frame.fds, cpu_seconds) {
+            Err(failed) => self.control.send(Kind::Failed, &write_failed(failed), &[]),
+            Ok(pid) => {
+                self.control.send(Kind::Started, &[], &[])?;
+                let reaped = self.watch(pid)?;
+                self.tree.end();
+                self.control
+                    .send(Kind::Ended, &write_end(&ended(&reaped)), &[])
+            }
+        }
+    }
+
+    /// Waits for the payload to end, and kills the tree when glee says so or is gone.
+    fn watch(&mut self, payload: libc::pid_t) -> io::Result<Reaped> {
+        loop {
+            while let Some(reaped) = reap(Wait::Poll)? {
+                if reaped.pid == payload {
+                    return Ok(reaped);
+                }
+            }
+            if let Some(frame) = self.control.buffered()? {
+                match frame.kind {
+                    Kind::Kill => self.tree.kill(),
+                    _ => return Err(io::ErrorKind::InvalidData.into()),
+                }
+                continue;
+            }
+            let mut ready = [
+                PollFd::new(&self.children, PollFlags::IN),
+                PollFd::from_borrowed_fd(self.control.as_fd(), PollFlags::IN),
+            ];
+            match poll(&mut ready, None) {
+                Err(rustix::io::Errno::INTR) => continue,
+                other => other?,
+            };
+            let (child, glee) = (ready[0].revents(), ready[1].revents());
+            if !child.is_empty() {
+                let mut info = [0; 1024];
+                rustix::io::read(&self.children, &mut info)?;
+            }
+            if !glee.is_empty() && self.control.fill()? == 0 {
+                self.tree.end();
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+    }
+}
+
+fn ended(reaped: &Reaped) -> End {
+    let exit = if libc::WIFSIGNALED(reaped.status) {
+        Exit::Signal(libc::WTERMSIG(reaped.status))
+    } else {
+        Exit::Code(libc::WEXITSTATUS(reaped.status))
+    };
+    let limit = match exit {
+        Exit::Signal(libc::SIGXCPU) => Some(Limit::Cpu),
+        Exit::Signal(libc::SIGXFSZ) => Some(Limit::FileSize),
+        _ => None,
+    };
+    let usage = &reaped.usage;
+    End {
+        exit,
+        cpu: duration(usage.ru_utime) + duration(usage.ru_stime),
+        peak_memory: u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024,
+        limit,
+    }
+}
+
+fn duration(time: libc::timeval) -> Duration {
+    Duration::new(
+        u64::try_from(time.tv_sec).unwrap_or(0),
+        u32::try_from(time.tv_usec).unwrap_or(0) * 1000,
+    )
+}
+
+/// A descriptor that is readable when a child has ended.
+fn child_signals() -> io::Result<OwnedFd> {
+    use std::os::fd::FromRawFd;
+    // SAFETY: builds a signal set in a local, blocks it in this single-threaded process, and owns the descriptor it
+    // gets.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, libc::SIGCHLD);
+        if libc::sigprocmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()) < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let fd = libc::signalfd(-1, &set, libc::SFD_CLOEXEC);
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(OwnedFd::from_raw_fd(fd))
+    }
+}
+
+/// Tells glee that this launcher holds the profile.
+pub(super) fn ready(control: &Control, strength: &crate::Strength) -> io::Result<()> {
+    control.send(Kind::Ready, &message::write_strength(strength), &[])
+}

@@ -1,0 +1,63 @@
+//! Systems without a confinement: everything compiles, and nothing is started.
+
+use std::convert::Infallible;
+use std::io;
+use std::path::PathBuf;
+
+use crate::{End, Layer, LayerState, Order, Profile, StartError, State, Strength, Tier};
+
+const WHY: &str = "this system is not Linux";
+
+pub fn run_if_launcher() {}
+
+#[derive(Clone)]
+pub struct Sandbox(());
+
+impl Sandbox {
+    pub fn new(_launcher: PathBuf) -> Sandbox {
+        Sandbox(())
+    }
+
+    pub fn start(&self, _profile: &Profile, _order: Order) -> Result<Child, StartError> {
+        Err(StartError::Unavailable {
+            layer: "all layers".into(),
+            why: WHY.into(),
+            what_to_do: "run glee on Linux".into(),
+        })
+    }
+
+    pub fn strength(&self, _profile: &Profile) -> Strength {
+        let layers = Layer::ALL
+            .into_iter()
+            .map(|layer| LayerState {
+                layer,
+                state: State::Missing { why: WHY.into() },
+            })
+            .collect();
+        Strength {
+            tier: Tier::None,
+            layers,
+        }
+    }
+}
+
+/// No child can exist here.
+pub struct Child(Infallible);
+
+impl Child {
+    pub fn kill(&self) {
+        match self.0 {}
+    }
+
+    pub fn try_wait(&self) -> io::Result<Option<End>> {
+        match self.0 {}
+    }
+
+    pub fn wait(&self) -> io::Result<End> {
+        match self.0 {}
+    }
+
+    pub fn strength(&self) -> &Strength {
+        match self.0 {}
+    }
+}

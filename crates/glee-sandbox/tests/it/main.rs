@@ -1,0 +1,5 @@
+//! Tests through the public door, against the real kernel.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where it fails")]
+mod plain;
+mod support;
