@@ -72,7 +72,13 @@ impl Snapshot {
         }
         let failure = Failure::new(FailureKind::NotFound, format!("there is no tool `{name}`"));
         Err(
-            match name::nearest(name, self.tools.keys().map(String::as_str)) {
+            match name::nearest(
+                name,
+                self.tools
+                    .keys()
+                    .chain(self.broken.keys())
+                    .map(String::as_str),
+            ) {
                 Some(near) => failure
                     .with("nearest", near)
                     .hint(format!("did you mean `{near}`?")),

@@ -128,12 +128,20 @@ impl Auth {
             Auth::Basic { username, password } => vec![username, password],
             Auth::ApiKey { value, .. } => vec![value],
             Auth::Hmac { secret, .. } => vec![secret],
-            Auth::OAuth2 { grant, client_id, client_secret, .. } => {
+            Auth::OAuth2 {
+                grant,
+                client_id,
+                client_secret,
+                ..
+            } => {
                 let refresh = match grant {
                     OAuthGrant::ClientCredentials => None,
                     OAuthGrant::RefreshToken(token) => Some(token),
                 };
-                std::iter::once(client_id).chain(client_secret).chain(refresh).collect()
+                std::iter::once(client_id)
+                    .chain(client_secret)
+                    .chain(refresh)
+                    .collect()
             }
         }
     }

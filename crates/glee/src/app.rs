@@ -26,7 +26,10 @@ use crate::store::manifests;
 #[derive(Debug, Error)]
 pub enum OpenError {
     #[error("{path}: {source}")]
-    Io { path: PathBuf, source: std::io::Error },
+    Io {
+        path: PathBuf,
+        source: std::io::Error,
+    },
     #[error("{path} cannot be used: {problem}; run `glee lint`")]
     Config { path: PathBuf, problem: String },
 }
@@ -46,20 +49,46 @@ pub struct Call {
     pub cancel: Cancel,
 }
 
+/// What differs between the programs that open a project.
+pub struct Wiring {
+    /// Asks a person.
+    pub approver: Arc<dyn Approver>,
+    /// Where secrets come from.
+    pub secrets: Arc<dyn Secrets>,
+    /// A program whose `main` begins with [`glee_sandbox::run_if_launcher`]; tools are started through it.
+    pub launcher: PathBuf,
+}
+
+impl Wiring {
+    /// Secrets from the environment, tools started through this very program.
+    pub fn with(approver: impl Approver + 'static) -> Wiring {
+        Wiring {
+            approver: Arc::new(approver),
+            secrets: Arc::new(Environment),
+            launcher: PathBuf::from("/proc/self/exe"),
+        }
+    }
+}
+
 impl App {
-    pub fn open(project: Project, approver: Arc<dyn Approver>) -> Result<App, OpenError> {
+    pub fn open(project: Project, wiring: Wiring) -> Result<App, OpenError> {
         let config = read_config(&project)?;
         let runtime = Runtime {
             catalog: Catalog::new(read_tools(&project)?),
             gate: Gate {
                 root: project.root().to_owned(),
-                rules: vec![Box::new(AgentCeiling(config.max_permissions)), Box::new(ManifestApproval)],
-                approver,
-                secrets: Arc::new(Environment),
+                rules: vec![
+                    Box::new(AgentCeiling(config.max_permissions)),
+                    Box::new(ManifestApproval),
+                ],
+                approver: wiring.approver,
+                secrets: wiring.secrets,
             },
             executor: Arc::new(Executors::new(
-                HttpPolicy { allowed_hosts: config.allowed_hosts },
-                Sandbox::new(PathBuf::from("/proc/self/exe")),
+                HttpPolicy {
+                    allowed_hosts: config.allowed_hosts,
+                },
+                Sandbox::new(wiring.launcher),
             )),
             observers: vec![Arc::new(Audit::new(project.audit_log()))],
             clock: Arc::new(SystemClock),
@@ -104,8 +133,15 @@ fn invocation(call: Call) -> Invocation {
 
 fn read_config(project: &Project) -> Result<Config, OpenError> {
     let path = project.config();
-    let read = config::load(&path).map_err(|source| OpenError::Io { path: path.clone(), source })?;
-    let problem = read.problems.first().map(|it| it.message.clone()).unwrap_or_default();
+    let read = config::load(&path).map_err(|source| OpenError::Io {
+        path: path.clone(),
+        source,
+    })?;
+    let problem = read
+        .problems
+        .first()
+        .map(|it| it.message.clone())
+        .unwrap_or_default();
     read.config.ok_or(OpenError::Config { path, problem })
 }
 
@@ -120,7 +156,10 @@ struct Environment;
 
 impl Secrets for Environment {
     fn get(&self, name: &str) -> Option<Secret> {
-        std::env::var(name).ok().filter(|it| !it.is_empty()).map(Secret::new)
+        std::env::var(name)
+            .ok()
+            .filter(|it| !it.is_empty())
+            .map(Secret::new)
     }
 }
 

@@ -43,21 +43,34 @@ static SCHEMA: LazyLock<Schema> = LazyLock::new(|| match Schema::new(schema()) {
 pub fn load(path: &Path) -> io::Result<Read> {
     match document::load(path) {
         Ok(text) => Ok(read(text)),
-        Err(err) if err.kind() == io::ErrorKind::NotFound => {
-            Ok(Read { config: Some(Config::default()), text: String::new(), problems: Vec::new() })
-        }
+        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(Read {
+            config: Some(Config::default()),
+            text: String::new(),
+            problems: Vec::new(),
+        }),
         Err(err) => Err(err),
     }
 }
 
 pub fn read(text: String) -> Read {
     // A file of comments only says nothing, and that is fine.
-    if text.lines().all(|it| it.trim_start().is_empty() || it.trim_start().starts_with('#')) {
-        return Read { config: Some(Config::default()), text, problems: Vec::new() };
+    if text
+        .lines()
+        .all(|it| it.trim_start().is_empty() || it.trim_start().starts_with('#'))
+    {
+        return Read {
+            config: Some(Config::default()),
+            text,
+            problems: Vec::new(),
+        };
     }
     let (wire, node, mut problems) = document::read::<Wire>(&text, &SCHEMA);
     let (Some(wire), Some(node)) = (wire, node) else {
-        return Read { config: None, text, problems };
+        return Read {
+            config: None,
+            text,
+            problems,
+        };
     };
     let mut hosts = |list: Vec<String>, pointer: &str| -> Vec<HostPattern> {
         let mut read = Vec::new();
@@ -86,9 +99,16 @@ pub fn read(text: String) -> Read {
             write: max.fs.write,
             secrets: max.secrets,
         },
-        allowed_hosts: wire.http.allowed_hosts.map(|it| hosts(it, "/http/allowed_hosts")),
+        allowed_hosts: wire
+            .http
+            .allowed_hosts
+            .map(|it| hosts(it, "/http/allowed_hosts")),
     };
-    Read { config: problems.is_empty().then_some(config), text, problems }
+    Read {
+        config: problems.is_empty().then_some(config),
+        text,
+        problems,
+    }
 }
 
 /// What holds for every tool of the project: `.glee/config.yml`.

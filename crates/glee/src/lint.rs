@@ -28,16 +28,28 @@ pub struct File {
 
 impl Report {
     pub fn count(&self, severity: Severity) -> usize {
-        self.files.iter().flat_map(|it| &it.problems).filter(|it| it.severity == severity).count()
+        self.files
+            .iter()
+            .flat_map(|it| &it.problems)
+            .filter(|it| it.severity == severity)
+            .count()
     }
 }
 
 pub fn lint(project: &Project) -> io::Result<Report> {
     let mut files = Vec::new();
     let config = config::load(&project.config())?;
-    let ceiling = config.config.as_ref().map(|it| it.max_permissions.clone()).unwrap_or_default();
+    let ceiling = config
+        .config
+        .as_ref()
+        .map(|it| it.max_permissions.clone())
+        .unwrap_or_default();
     if !config.problems.is_empty() {
-        files.push(File { path: ".glee/config.yml".into(), text: config.text, problems: config.problems });
+        files.push(File {
+            path: ".glee/config.yml".into(),
+            text: config.text,
+            problems: config.problems,
+        });
     }
     for document in manifests::load(&project.tools())? {
         let mut problems = document.read.problems;
@@ -48,8 +60,16 @@ pub fn lint(project: &Project) -> io::Result<Report> {
             problems.extend(above_ceiling(spec, node, &ceiling, project.root()));
         }
         problems.sort_by_key(|it| (it.place.start, std::cmp::Reverse(it.severity)));
-        let path = document.path.strip_prefix(project.root()).map(Path::to_owned).unwrap_or(document.path);
-        files.push(File { path, text: document.text, problems });
+        let path = document
+            .path
+            .strip_prefix(project.root())
+            .map(Path::to_owned)
+            .unwrap_or(document.path);
+        files.push(File {
+            path,
+            text: document.text,
+            problems,
+        });
     }
     Ok(Report { files })
 }
@@ -57,7 +77,9 @@ pub fn lint(project: &Project) -> io::Result<Report> {
 /// A command or a module gets its secrets by the environment, so only an http tool's can be seen
 /// to be unused.
 fn unused_secrets(spec: &ToolSpec, node: &Node) -> Vec<Problem> {
-    let Exec::Http(http) = &spec.exec else { return Vec::new() };
+    let Exec::Http(http) = &spec.exec else {
+        return Vec::new();
+    };
     let mut used: Vec<&str> = Vec::new();
     let mut note = |source: Source, name| {
         if source == Source::Secret {
@@ -65,45 +87,75 @@ fn unused_secrets(spec: &ToolSpec, node: &Node) -> Vec<Problem> {
         }
     };
     http.url.holes().for_each(|it| note(it.source, &it.name));
-    http.headers.iter().flat_map(|(_, it)| it.holes()).for_each(|it| note(it.source, &it.name));
+    http.headers
+        .iter()
+        .flat_map(|(_, it)| it.holes())
+        .for_each(|it| note(it.source, &it.name));
     let values = http.query.iter().map(|(_, it)| it).chain(&http.body);
-    values.flat_map(|it| it.holes()).for_each(|it| note(it.source, &it.name));
+    values
+        .flat_map(|it| it.holes())
+        .for_each(|it| note(it.source, &it.name));
     if let Some(auth) = &http.auth {
-        auth.templates().into_iter().flat_map(Template::holes).for_each(|it| note(it.source, &it.name));
+        auth.templates()
+            .into_iter()
+            .flat_map(Template::holes)
+            .for_each(|it| note(it.source, &it.name));
     }
-    let unused = spec.permissions.secrets.keys().filter(|it| !used.contains(&it.as_str()));
+    let unused = spec
+        .permissions
+        .secrets
+        .keys()
+        .filter(|it| !used.contains(&it.as_str()));
     unused
         .map(|name| {
             let place = node.key_place_of(&format!("/permissions/secrets/{name}"));
-            Problem::error("unused-secret", place, format!("the secret `{name}` is declared but never used"))
-                .fix("remove it, or use it as `${NAME}`")
+            Problem::error(
+                "unused-secret",
+                place,
+                format!("the secret `{name}` is declared but never used"),
+            )
+            .fix("remove it, or use it as `${NAME}`")
         })
         .collect()
 }
 
 fn missing_files(spec: &ToolSpec, node: &Node, root: &Path) -> Vec<Problem> {
-    let missing = |rule, pointer: &str, message: String| Problem::error(rule, node.place_of(pointer), message);
+    let missing = |rule, pointer: &str, message: String| {
+        Problem::error(rule, node.place_of(pointer), message)
+    };
     let mut problems = Vec::new();
     let cwd = match &spec.exec {
         Exec::Http(_) => return problems,
         Exec::Command(command) => {
             if let Err(why) = find_entrypoint(root, &command.entrypoint) {
-                problems.push(missing("missing-entrypoint", "/exec/command/entrypoint", why));
+                problems.push(missing(
+                    "missing-entrypoint",
+                    "/exec/command/entrypoint",
+                    why,
+                ));
             }
             (&command.cwd, "/exec/command/cwd")
         }
         Exec::Python(python) => {
             match find_interpreter(root, python.venv.as_deref()) {
-                Err(why) if python.venv.is_some() => problems.push(missing("missing-venv", "/exec/python/venv", why)),
+                Err(why) if python.venv.is_some() => {
+                    problems.push(missing("missing-venv", "/exec/python/venv", why))
+                }
                 Err(why) => problems.push(missing("missing-python", "/exec/python", why)),
                 Ok(interpreter) => {
                     let mut places = vec![absolute(root, &python.cwd)];
                     places.extend(search_path(&interpreter));
                     if !places.iter().any(|it| has_module(it, &python.module)) {
-                        let message = format!("there is no module `{}` in `{}` or where python looks", python.module, python.cwd);
+                        let message = format!(
+                            "there is no module `{}` in `{}` or where python looks",
+                            python.module, python.cwd
+                        );
                         problems.push(
-                            missing("missing-module", "/exec/python/module", message)
-                                .fix(format!("create {}/{}.py", python.cwd, python.module.replace('.', "/"))),
+                            missing("missing-module", "/exec/python/module", message).fix(format!(
+                                "create {}/{}.py",
+                                python.cwd,
+                                python.module.replace('.', "/")
+                            )),
                         );
                     }
                 }
@@ -112,7 +164,11 @@ fn missing_files(spec: &ToolSpec, node: &Node, root: &Path) -> Vec<Problem> {
         }
     };
     if !absolute(root, cwd.0).is_dir() {
-        problems.push(missing("missing-cwd", cwd.1, format!("there is no directory `{}`", cwd.0)));
+        problems.push(missing(
+            "missing-cwd",
+            cwd.1,
+            format!("there is no directory `{}`", cwd.0),
+        ));
     }
     problems
 }
@@ -122,7 +178,9 @@ fn has_module(directory: &Path, module: &str) -> bool {
     if path.with_extension("py").is_file() || path.is_dir() {
         return true;
     }
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return false };
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return false;
+    };
     let compiled = format!("{}.", name.to_string_lossy());
     std::fs::read_dir(parent).is_ok_and(|entries| {
         entries.flatten().any(|it| {
@@ -133,12 +191,17 @@ fn has_module(directory: &Path, module: &str) -> bool {
 }
 
 fn above_ceiling(spec: &ToolSpec, node: &Node, ceiling: &Ceiling, root: &Path) -> Vec<Problem> {
-    let Origin::Agent { creator } = &spec.origin else { return Vec::new() };
+    let Origin::Agent { creator } = &spec.origin else {
+        return Vec::new();
+    };
     let excess = spec.permissions.beyond(ceiling, root);
     if excess.is_empty() {
         return Vec::new();
     }
-    let message = format!("made by `{creator}`, and beyond security.max_permissions: {}", excess.join(", "));
+    let message = format!(
+        "made by `{creator}`, and beyond security.max_permissions: {}",
+        excess.join(", ")
+    );
     vec![
         Problem::error("above-ceiling", node.key_place_of("/permissions"), message)
             .fix("ask for less, or raise the ceiling in .glee/config.yml"),

@@ -13,7 +13,9 @@ impl Project {
     pub fn find(from: &Path) -> io::Result<Option<Project>> {
         let from = from.canonicalize()?;
         let root = from.ancestors().find(|it| it.join(".glee").is_dir());
-        Ok(root.map(|it| Project { root: it.to_owned() }))
+        Ok(root.map(|it| Project {
+            root: it.to_owned(),
+        }))
     }
 
     /// The project whose root is exactly this directory.

@@ -4,8 +4,8 @@ mod bounds;
 
 use std::sync::{Arc, OnceLock};
 
-use jsonschema::error::ValidationErrorKind as Kind;
-use jsonschema::{PatternOptions, ValidationError, Validator};
+use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
+use jsonschema::{JsonType, PatternOptions, ValidationError, Validator};
 use serde_json::{Map, Value};
 use thiserror::Error;
 
@@ -48,7 +48,9 @@ pub struct Violation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Breach {
     /// A property the schema does not know; the pointer ends in its name.
-    Unknown { nearest: Option<String> },
+    Unknown {
+        nearest: Option<String>,
+    },
     Other,
 }
 
@@ -95,6 +97,7 @@ impl Schema {
             vec![Violation {
                 pointer: String::new(),
                 message,
+                breach: Breach::Other,
             }]
         };
         if json::depth(value) > self.0.deepest_value {
@@ -192,30 +195,60 @@ fn resolve<'a>(root: &'a Value, mut schema: &'a Value) -> &'a Value {
 fn describe(err: &ValidationError<'_>, schema: &Value) -> Vec<Violation> {
     let pointer = err.instance_path().to_string();
     let one = |message: String| {
-        vec![Violation { pointer: pointer.clone(), message: shorten(message), breach: Breach::Other }]
+        vec![Violation {
+            pointer: pointer.clone(),
+            message: shorten(message),
+            breach: Breach::Other,
+        }]
     };
     match err.kind() {
         Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
             let known = siblings(err, schema);
-            unexpected.iter().map(|extra| unknown(&pointer, extra, &known)).collect()
+            unexpected
+                .iter()
+                .map(|extra| unknown(&pointer, extra, &known))
+                .collect()
         }
+        Kind::Type { kind } => one(format!(
+            "must be {}, not {}",
+            types(kind),
+            type_of(err.instance())
+        )),
         Kind::Required { property } => {
             let property = property.as_str().unwrap_or_default();
             one(format!("`{property}` is required"))
         }
         Kind::Enum { options } => {
-            let options: Vec<_> =
-                options.as_array().into_iter().flatten().map(Value::to_string).collect();
-            one(format!("{} is not one of {}", err.instance(), options.join(", ")))
+            let options: Vec<_> = options
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(Value::to_string)
+                .collect();
+            one(format!(
+                "{} is not one of {}",
+                err.instance(),
+                options.join(", ")
+            ))
         }
         Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
             // The form that was meant is the one whose own type fits; its problems are the useful
             // ones. When no form fits, the types that would are named.
-            let is_inside = |it: &&ValidationError<'_>| it.instance_path() != err.instance_path() || !matches!(it.kind(), Kind::Type { .. });
-            match context.iter().find(|form| form.iter().all(|it| is_inside(&it))) {
+            let is_inside = |it: &&ValidationError<'_>| {
+                it.instance_path() != err.instance_path() || !matches!(it.kind(), Kind::Type { .. })
+            };
+            match context
+                .iter()
+                .find(|form| form.iter().all(|it| is_inside(&it)))
+            {
                 Some(form) => form.iter().flat_map(|it| describe(it, schema)).collect(),
                 None => {
-                    let forms: Vec<_> = context.iter().flatten().map(|it| it.to_string()).collect();
+                    let forms: Vec<_> = context
+                        .iter()
+                        .flatten()
+                        .flat_map(|it| describe(it, schema))
+                        .map(|it| it.message)
+                        .collect();
                     one(forms.join(", or "))
                 }
             }
@@ -224,11 +257,37 @@ fn describe(err: &ValidationError<'_>, schema: &Value) -> Vec<Violation> {
     }
 }
 
+fn types(kind: &TypeKind) -> String {
+    match kind {
+        TypeKind::Single(one) => one.as_str().to_owned(),
+        TypeKind::Multiple(many) => {
+            let names: Vec<_> = many
+                .iter()
+                .filter(|it| *it != JsonType::Null)
+                .map(JsonType::as_str)
+                .collect();
+            names.join(" or ")
+        }
+    }
+}
+
+fn type_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
 fn unknown(pointer: &str, extra: &str, known: &[String]) -> Violation {
     let nearest = name::nearest(extra, known.iter().map(String::as_str)).map(str::to_owned);
     let tail = match &nearest {
         Some(near) => format!("; did you mean `{near}`?"),
-        None if known.is_empty() => String::new(),
+        None if known.is_empty() || known.len() > 8 => String::new(),
         None => format!("; known are {}", known.join(", ")),
     };
     Violation {

@@ -16,14 +16,22 @@ impl Approver for Terminal {
         Box::pin(async move {
             // Both ends must be a terminal: what is piped in is not a person.
             if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-                return Answer::Nobody { hint: "run it from a terminal, where a person can be asked".into() };
+                return Answer::Nobody {
+                    hint: "run it from a terminal, where a person can be asked".into(),
+                };
             }
             let answered = tokio::task::spawn_blocking(move || answer(&text)).await;
             match answered {
                 Ok(Ok(true)) => Answer::Approved,
-                Ok(Ok(false)) => Answer::Denied { reason: "answered no at the terminal".into() },
-                Ok(Err(err)) => Answer::Nobody { hint: format!("the terminal could not be read: {err}") },
-                Err(err) => Answer::Nobody { hint: err.to_string() },
+                Ok(Ok(false)) => Answer::Denied {
+                    reason: "answered no at the terminal".into(),
+                },
+                Ok(Err(err)) => Answer::Nobody {
+                    hint: format!("the terminal could not be read: {err}"),
+                },
+                Err(err) => Answer::Nobody {
+                    hint: err.to_string(),
+                },
             }
         })
     }
@@ -34,13 +42,21 @@ fn answer(text: &str) -> io::Result<bool> {
     terminal.write_all(text.as_bytes())?;
     let mut line = String::new();
     BufReader::new(terminal).read_line(&mut line)?;
-    Ok(matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+    Ok(matches!(
+        line.trim().to_ascii_lowercase().as_str(),
+        "y" | "yes"
+    ))
 }
 
 fn prompt(question: &Question<'_>) -> String {
     let spec = question.spec;
     let mut lines = vec![
-        format!("{} wants to run `{}`: {}", visible(&question.caller.name), spec.name, visible(&question.reason.to_owned())),
+        format!(
+            "{} wants to run `{}`: {}",
+            visible(&question.caller.name),
+            spec.name,
+            visible(&question.reason.to_owned())
+        ),
         format!("  {}", visible(&spec.description)),
     ];
     for (name, value) in question.args {
@@ -76,14 +92,22 @@ fn authority(question: &Question<'_>) -> String {
         let names: Vec<_> = asked.secrets.keys().map(String::as_str).collect();
         parts.push(format!("the secrets {}", names.join(", ")));
     }
-    if parts.is_empty() { "nothing".to_owned() } else { visible(&parts.join("; ")) }
+    if parts.is_empty() {
+        "nothing".to_owned()
+    } else {
+        visible(&parts.join("; "))
+    }
 }
 
 /// What shows nothing, or moves what is shown, is spelled out.
 pub fn visible(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
-        if is_invisible(c) { out.extend(c.escape_unicode()) } else { out.push(c) }
+        if is_invisible(c) {
+            out.extend(c.escape_unicode())
+        } else {
+            out.push(c)
+        }
     }
     out
 }

@@ -15,7 +15,10 @@ pub const MAX_BYTES: u64 = 1 << 20;
 
 /// Reads `text` as a `T`. Without problems there is a `T`; with problems there may still be a tree,
 /// for those who want to check more.
-pub fn read<T: DeserializeOwned>(text: &str, schema: &Schema) -> (Option<T>, Option<Node>, Vec<Problem>) {
+pub fn read<T: DeserializeOwned>(
+    text: &str,
+    schema: &Schema,
+) -> (Option<T>, Option<Node>, Vec<Problem>) {
     let (node, mut problems) = yaml::parse(text);
     let Some(node) = node else {
         if problems.is_empty() {
@@ -24,7 +27,12 @@ pub fn read<T: DeserializeOwned>(text: &str, schema: &Schema) -> (Option<T>, Opt
         return (None, None, problems);
     };
     let value = node.to_value();
-    problems.extend(schema.violations(&value).iter().map(|it| problem(it, &node)));
+    problems.extend(
+        schema
+            .violations(&value)
+            .iter()
+            .map(|it| problem(it, &node)),
+    );
     if !problems.is_empty() {
         return (None, Some(node), problems);
     }
@@ -41,11 +49,17 @@ fn problem(violation: &Violation, node: &Node) -> Problem {
     let pointer = violation.pointer.as_str();
     match &violation.breach {
         Breach::Unknown { nearest } => Problem {
-            fix: nearest.as_ref().map(|near| format!("did you mean `{near}`?")),
+            fix: nearest
+                .as_ref()
+                .map(|near| format!("did you mean `{near}`?")),
             ..Problem::error(
                 "unknown-key",
                 node.key_place_of(pointer),
-                violation.message.split("; did you mean").next().unwrap_or_default(),
+                violation
+                    .message
+                    .split("; did you mean")
+                    .next()
+                    .unwrap_or_default(),
             )
         },
         Breach::Other if pointer.is_empty() => {
@@ -68,12 +82,17 @@ pub fn load(path: &Path) -> io::Result<String> {
         return refuse("is not a regular file".into());
     }
     let mut bytes = Vec::new();
-    File::open(path)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    File::open(path)?
+        .take(MAX_BYTES + 1)
+        .read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_BYTES {
         return refuse(format!("is larger than {} KiB", MAX_BYTES >> 10));
     }
     match String::from_utf8(bytes) {
         Ok(text) => Ok(text),
-        Err(err) => refuse(format!("is not UTF-8 (byte {})", err.utf8_error().valid_up_to())),
+        Err(err) => refuse(format!(
+            "is not UTF-8 (byte {})",
+            err.utf8_error().valid_up_to()
+        )),
     }
 }

@@ -14,9 +14,16 @@ pub fn render(outcome: &Outcome) -> Value {
     if let Some(kind) = outcome.meta.kind {
         meta.insert("kind".into(), kind.into());
     }
-    meta.insert("duration_ms".into(), (outcome.meta.duration.as_micros() as f64 / 1000.0).into());
+    meta.insert(
+        "duration_ms".into(),
+        (outcome.meta.duration.as_micros() as f64 / 1000.0).into(),
+    );
     match &outcome.result {
-        Ok(Output { value, warnings, truncated }) => {
+        Ok(Output {
+            value,
+            warnings,
+            truncated,
+        }) => {
             out.insert("ok".into(), true.into());
             out.insert("value".into(), value.clone());
             if !warnings.is_empty() {

@@ -22,11 +22,20 @@ pub enum Severity {
 
 impl Problem {
     pub fn error(rule: &'static str, place: Range<usize>, message: impl Into<String>) -> Problem {
-        Problem { severity: Severity::Error, rule, message: message.into(), fix: None, place }
+        Problem {
+            severity: Severity::Error,
+            rule,
+            message: message.into(),
+            fix: None,
+            place,
+        }
     }
 
     pub fn warning(rule: &'static str, place: Range<usize>, message: impl Into<String>) -> Problem {
-        Problem { severity: Severity::Warning, ..Problem::error(rule, place, message) }
+        Problem {
+            severity: Severity::Warning,
+            ..Problem::error(rule, place, message)
+        }
     }
 
     pub fn fix(mut self, fix: impl Into<String>) -> Problem {

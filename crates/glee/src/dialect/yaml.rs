@@ -51,7 +51,10 @@ impl Node {
             Kind::Scalar(value) => value.clone(),
             Kind::List(items) => items.iter().map(Node::to_value).collect(),
             Kind::Map(entries) => Value::Object(
-                entries.iter().map(|it| (it.key.clone(), it.value.to_value())).collect::<Map<_, _>>(),
+                entries
+                    .iter()
+                    .map(|it| (it.key.clone(), it.value.to_value()))
+                    .collect::<Map<_, _>>(),
             ),
         }
     }
@@ -65,12 +68,22 @@ impl Node {
             let token = token.replace("~1", "/").replace("~0", "~");
             let next = match &node.kind {
                 Kind::Map(entries) => entries.iter().find(|it| it.key == token).map(|it| {
-                    let block = !matches!(it.value.kind, Kind::Scalar(_)) || it.value.place.is_empty();
-                    (&it.value, if block { it.key_place.clone() } else { it.value.place.clone() })
+                    let block =
+                        !matches!(it.value.kind, Kind::Scalar(_)) || it.value.place.is_empty();
+                    (
+                        &it.value,
+                        if block {
+                            it.key_place.clone()
+                        } else {
+                            it.value.place.clone()
+                        },
+                    )
                 }),
-                Kind::List(items) => {
-                    token.parse::<usize>().ok().and_then(|at| items.get(at)).map(|it| (it, it.start()))
-                }
+                Kind::List(items) => token
+                    .parse::<usize>()
+                    .ok()
+                    .and_then(|at| items.get(at))
+                    .map(|it| (it, it.start())),
                 Kind::Scalar(_) => None,
             };
             match next {
@@ -98,7 +111,10 @@ impl Node {
         pointer.split('/').skip(1).try_fold(self, |node, token| {
             let token = token.replace("~1", "/").replace("~0", "~");
             match &node.kind {
-                Kind::Map(entries) => entries.iter().find(|it| it.key == token).map(|it| &it.value),
+                Kind::Map(entries) => entries
+                    .iter()
+                    .find(|it| it.key == token)
+                    .map(|it| &it.value),
                 Kind::List(items) => items.get(token.parse::<usize>().ok()?),
                 Kind::Scalar(_) => None,
             }
@@ -110,7 +126,9 @@ impl Node {
         match &self.kind {
             Kind::Scalar(_) => self.place.clone(),
             Kind::List(items) => items.first().map_or(self.place.clone(), Node::start),
-            Kind::Map(entries) => entries.first().map_or(self.place.clone(), |it| it.key_place.clone()),
+            Kind::Map(entries) => entries
+                .first()
+                .map_or(self.place.clone(), |it| it.key_place.clone()),
         }
     }
 }
@@ -131,8 +149,19 @@ struct Weight {
 }
 
 enum Open {
-    List { items: Vec<Node>, place: Range<usize>, anchor: usize, before: Weight },
-    Map { entries: Vec<Entry>, key: Option<(String, Range<usize>)>, place: Range<usize>, anchor: usize, before: Weight },
+    List {
+        items: Vec<Node>,
+        place: Range<usize>,
+        anchor: usize,
+        before: Weight,
+    },
+    Map {
+        entries: Vec<Entry>,
+        key: Option<(String, Range<usize>)>,
+        place: Range<usize>,
+        anchor: usize,
+        before: Weight,
+    },
 }
 
 impl Reader {
@@ -156,7 +185,11 @@ impl Reader {
                 Ok(it) => it,
                 Err(err) => {
                     let at = self.offset(err.marker().index());
-                    self.problems.push(Problem::error("yaml", at..at, format!("not YAML: {}", err.info())));
+                    self.problems.push(Problem::error(
+                        "yaml",
+                        at..at,
+                        format!("not YAML: {}", err.info()),
+                    ));
                     return None;
                 }
             };
@@ -165,7 +198,11 @@ impl Reader {
                 Event::DocumentStart(_) => {
                     documents += 1;
                     if documents > 1 {
-                        self.error("yaml", place, "a second document begins here; one file holds one document");
+                        self.error(
+                            "yaml",
+                            place,
+                            "a second document begins here; one file holds one document",
+                        );
                         return root;
                     }
                     continue;
@@ -174,8 +211,18 @@ impl Reader {
                     self.refuse_tag(tag.is_some(), &place);
                     self.spend(1, text.len(), &place)?;
                     let value = self.scalar(&text, style, &place);
-                    let node = Node { kind: Kind::Scalar(value), place };
-                    self.remember(anchor, &node, Weight { nodes: 1, bytes: text.len() });
+                    let node = Node {
+                        kind: Kind::Scalar(value),
+                        place,
+                    };
+                    self.remember(
+                        anchor,
+                        &node,
+                        Weight {
+                            nodes: 1,
+                            bytes: text.len(),
+                        },
+                    );
                     node
                 }
                 Event::Alias(anchor) => {
@@ -189,21 +236,46 @@ impl Reader {
                 }
                 Event::SequenceStart(anchor, tag) => {
                     self.refuse_tag(tag.is_some(), &place);
-                    self.open(&mut stack, Open::List { items: Vec::new(), place, anchor, before: self.spent })?;
+                    self.open(
+                        &mut stack,
+                        Open::List {
+                            items: Vec::new(),
+                            place,
+                            anchor,
+                            before: self.spent,
+                        },
+                    )?;
                     continue;
                 }
                 Event::MappingStart(anchor, tag) => {
                     self.refuse_tag(tag.is_some(), &place);
                     self.open(
                         &mut stack,
-                        Open::Map { entries: Vec::new(), key: None, place, anchor, before: self.spent },
+                        Open::Map {
+                            entries: Vec::new(),
+                            key: None,
+                            place,
+                            anchor,
+                            before: self.spent,
+                        },
                     )?;
                     continue;
                 }
                 Event::SequenceEnd | Event::MappingEnd => {
                     let (kind, place, anchor, before) = match stack.pop()? {
-                        Open::List { items, place, anchor, before } => (Kind::List(items), place, anchor, before),
-                        Open::Map { entries, place, anchor, before, .. } => (Kind::Map(entries), place, anchor, before),
+                        Open::List {
+                            items,
+                            place,
+                            anchor,
+                            before,
+                        } => (Kind::List(items), place, anchor, before),
+                        Open::Map {
+                            entries,
+                            place,
+                            anchor,
+                            before,
+                            ..
+                        } => (Kind::Map(entries), place, anchor, before),
                     };
                     let node = Node { kind, place };
                     let weight = Weight {
@@ -213,19 +285,29 @@ impl Reader {
                     self.remember(anchor, &node, weight);
                     node
                 }
-                Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => continue,
+                Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => {
+                    continue;
+                }
             };
             match stack.last_mut() {
                 None => root = Some(done),
                 Some(Open::List { items, .. }) => items.push(done),
                 Some(Open::Map { entries, key, .. }) => match key.take() {
-                    Some((key, key_place)) => entries.push(Entry { key, key_place, value: done }),
+                    Some((key, key_place)) => entries.push(Entry {
+                        key,
+                        key_place,
+                        value: done,
+                    }),
                     None => {
                         let (name, place) = key_of(done, &mut self.problems)?;
                         if entries.iter().any(|it| it.key == name) {
                             self.problems.push(
-                                Problem::error("duplicate-key", place.clone(), format!("the key `{name}` stands twice"))
-                                    .fix("keep one of the two"),
+                                Problem::error(
+                                    "duplicate-key",
+                                    place.clone(),
+                                    format!("the key `{name}` stands twice"),
+                                )
+                                .fix("keep one of the two"),
                             );
                         }
                         *key = Some((name, place));
@@ -241,7 +323,11 @@ impl Reader {
             Open::List { place, .. } | Open::Map { place, .. } => place.clone(),
         };
         if stack.len() >= MAX_DEPTH {
-            self.error("yaml", place, format!("nests deeper than {MAX_DEPTH} levels"));
+            self.error(
+                "yaml",
+                place,
+                format!("nests deeper than {MAX_DEPTH} levels"),
+            );
             return None;
         }
         self.spend(1, 0, &place)?;
@@ -259,7 +345,11 @@ impl Reader {
         self.spent.nodes += nodes;
         self.spent.bytes += bytes;
         if self.spent.nodes > MAX_NODES || self.spent.bytes > MAX_BYTES {
-            self.error("yaml", place.clone(), "the document grows too large here; does an alias repeat another?");
+            self.error(
+                "yaml",
+                place.clone(),
+                "the document grows too large here; does an alias repeat another?",
+            );
             return None;
         }
         Some(())
@@ -268,7 +358,12 @@ impl Reader {
     fn refuse_tag(&mut self, tagged: bool, place: &Range<usize>) {
         if tagged {
             self.problems.push(
-                Problem::error("yaml-tag", place.clone(), "tags (`!…`) are not understood here").fix("remove the tag"),
+                Problem::error(
+                    "yaml-tag",
+                    place.clone(),
+                    "tags (`!…`) are not understood here",
+                )
+                .fix("remove the tag"),
             );
         }
     }
@@ -280,7 +375,11 @@ impl Reader {
         match plain(text) {
             Some(value) => value,
             None => {
-                self.error("yaml", place.clone(), format!("`{text}` is a number that JSON cannot hold"));
+                self.error(
+                    "yaml",
+                    place.clone(),
+                    format!("`{text}` is a number that JSON cannot hold"),
+                );
                 Value::Null
             }
         }
@@ -306,7 +405,9 @@ impl Reader {
 fn key_of(node: Node, problems: &mut Vec<Problem>) -> Option<(String, Range<usize>)> {
     match node.kind {
         Kind::Scalar(Value::String(key)) => Some((key, node.place)),
-        Kind::Scalar(value @ (Value::Bool(_) | Value::Number(_))) => Some((value.to_string(), node.place)),
+        Kind::Scalar(value @ (Value::Bool(_) | Value::Number(_))) => {
+            Some((value.to_string(), node.place))
+        }
         _ => {
             problems.push(Problem::error("yaml", node.place, "a key must be a word"));
             None
@@ -323,7 +424,8 @@ fn plain(text: &str) -> Option<Value> {
         _ => {}
     }
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
-    let all = |digits: &str, is_digit: fn(u8) -> bool| !digits.is_empty() && digits.bytes().all(is_digit);
+    let all =
+        |digits: &str, is_digit: fn(u8) -> bool| !digits.is_empty() && digits.bytes().all(is_digit);
     if all(unsigned, |b| b.is_ascii_digit()) {
         let text = text.strip_prefix('+').unwrap_or(text);
         return match (text.parse::<i64>(), text.parse::<u64>()) {
@@ -348,7 +450,11 @@ fn plain(text: &str) -> Option<Value> {
     let numeric = |b: u8| b.is_ascii_digit() || matches!(b, b'.' | b'e' | b'E' | b'+' | b'-');
     let has_digit = unsigned.bytes().any(|b| b.is_ascii_digit());
     let starts_well = unsigned.starts_with(|c: char| c.is_ascii_digit() || c == '.');
-    if starts_well && has_digit && unsigned.bytes().all(numeric) && let Ok(number) = text.parse::<f64>() {
+    if starts_well
+        && has_digit
+        && unsigned.bytes().all(numeric)
+        && let Ok(number) = text.parse::<f64>()
+    {
         return Number::from_f64(number).map(Value::Number);
     }
     Some(Value::String(text.to_owned()))
@@ -367,17 +473,47 @@ mod tests {
 
     fn problem(text: &str) -> (String, Range<usize>) {
         let (_, problems) = parse(text);
-        let first = problems.into_iter().next().unwrap_or_else(|| panic!("no problem in {text}"));
+        let first = problems
+            .into_iter()
+            .next()
+            .unwrap_or_else(|| panic!("no problem in {text}"));
         (first.message, first.place)
     }
 
     #[test]
     fn scalars_are_those_of_yaml_1_2() {
         assert_eq!(
-            value("[yes, no, on, true, False, ~, null, 1, -2, +3, 0x1F, 0o17, 1.5, 1e3, '1', \"true\", 1.2.3, -, 2025-01-01, 1_000]"),
-            json!(["yes", "no", "on", true, false, null, null, 1, -2, 3, 31, 15, 1.5, 1000.0, "1", "true", "1.2.3", "-", "2025-01-01", "1_000"])
+            value(
+                "[yes, no, on, true, False, ~, null, 1, -2, +3, 0x1F, 0o17, 1.5, 1e3, '1', \"true\", 1.2.3, -, 2025-01-01, 1_000]"
+            ),
+            json!([
+                "yes",
+                "no",
+                "on",
+                true,
+                false,
+                null,
+                null,
+                1,
+                -2,
+                3,
+                31,
+                15,
+                1.5,
+                1000.0,
+                "1",
+                "true",
+                "1.2.3",
+                "-",
+                "2025-01-01",
+                "1_000"
+            ])
         );
-        assert!(problem("a: 12345678901234567890123").0.contains("JSON cannot hold"));
+        assert!(
+            problem("a: 12345678901234567890123")
+                .0
+                .contains("JSON cannot hold")
+        );
         assert!(problem("a: .inf").0.contains("JSON cannot hold"));
     }
 
@@ -395,14 +531,20 @@ mod tests {
 
     #[test]
     fn strictness() {
-        assert_eq!(problem("a: 1\na: 2"), ("the key `a` stands twice".into(), 5..6));
+        assert_eq!(
+            problem("a: 1\na: 2"),
+            ("the key `a` stands twice".into(), 5..6)
+        );
         assert!(problem("a: !!python/object x").0.contains("tags"));
         assert!(problem("a: !x {b: 1}").0.contains("tags"));
         assert!(problem("a: 1\n---\nb: 2").0.contains("second document"));
         assert!(problem("a: [1").0.contains("not YAML"));
         assert!(problem("? [a]\n: b").0.contains("key must be a word"));
         assert!(problem(&"[".repeat(1000)).0.contains("deeper"));
-        assert_eq!(value("a: &x {b: 1}\nc: *x"), json!({"a": {"b": 1}, "c": {"b": 1}}));
+        assert_eq!(
+            value("a: &x {b: 1}\nc: *x"),
+            json!({"a": {"b": 1}, "c": {"b": 1}})
+        );
     }
 
     #[test]
@@ -413,7 +555,11 @@ mod tests {
             bomb.push_str(&format!("a{level}: &a{level} [{previous}]\n"));
         }
         assert!(problem(&bomb).0.contains("too large"));
-        let wide = format!("a: &a {}\nb: [{}]\n", "x".repeat(100_000), vec!["*a"; 20_000].join(", "));
+        let wide = format!(
+            "a: &a {}\nb: [{}]\n",
+            "x".repeat(100_000),
+            vec!["*a"; 20_000].join(", ")
+        );
         assert!(problem(&wide).0.contains("too large"));
     }
 }

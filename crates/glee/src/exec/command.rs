@@ -15,13 +15,20 @@ use serde_json::{Value, json};
 
 use super::process::{self, Job, invalid, too_large};
 
-pub(super) async fn run(command: &Command, call: &Admitted, sandbox: &Sandbox) -> Result<Raw, Failure> {
+pub(super) async fn run(
+    command: &Command,
+    call: &Admitted,
+    sandbox: &Sandbox,
+) -> Result<Raw, Failure> {
     let program = find_entrypoint(call.root(), &command.entrypoint)
         .map_err(|why| Failure::new(FailureKind::ExecutionError, why))?;
     let scratch = process::scratch()?;
     let job = Job {
         program,
-        args: arguments(command, call)?.into_iter().map(OsString::from).collect(),
+        args: arguments(command, call)?
+            .into_iter()
+            .map(OsString::from)
+            .collect(),
         env: process::environment(call, &command.env, scratch.path())?,
         cwd: absolute(call.root(), &command.cwd),
         stdin: stdin(command, call)?.unwrap_or_default().into_bytes(),
@@ -31,7 +38,10 @@ pub(super) async fn run(command: &Command, call: &Admitted, sandbox: &Sandbox) -
     match finished.exit {
         Exit::Code(code) if command.exit_codes_ok.contains(&code) => {
             let truncated = finished.stdout.truncated();
-            Ok(Raw { body: Body::Bytes(finished.stdout.bytes), truncated })
+            Ok(Raw {
+                body: Body::Bytes(finished.stdout.bytes),
+                truncated,
+            })
         }
         _ => Err(process::bad_exit(call, &finished)),
     }
@@ -45,7 +55,12 @@ pub(super) fn preview(command: &Command, call: &Admitted) -> Result<Value, Failu
     let scratch = Path::new("<scratch>");
     let env: serde_json::Map<String, Value> = process::environment(call, &command.env, scratch)?
         .into_iter()
-        .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into()))
+        .map(|(name, value)| {
+            (
+                name.to_string_lossy().into_owned(),
+                value.to_string_lossy().into(),
+            )
+        })
         .collect();
     Ok(json!({
         "argv": argv,
@@ -58,21 +73,31 @@ pub(super) fn preview(command: &Command, call: &Admitted) -> Result<Value, Failu
 /// With a `/` it is a path from the project's root or an absolute one; otherwise a program of the
 /// system. The caller's PATH has no say.
 pub fn find_entrypoint(root: &Path, entrypoint: &str) -> Result<PathBuf, String> {
-    let runnable = |path: &Path| path.metadata().is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0);
+    let runnable = |path: &Path| {
+        path.metadata()
+            .is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
+    };
     if entrypoint.contains('/') {
         let path = absolute(root, entrypoint);
         return match path.metadata() {
             Err(_) => Err(format!("the entrypoint `{entrypoint}` does not exist")),
-            Ok(found) if !found.is_file() => Err(format!("the entrypoint `{entrypoint}` is not a file")),
-            Ok(_) if !runnable(&path) => {
-                Err(format!("the entrypoint `{entrypoint}` is not executable; run `chmod +x {entrypoint}`"))
+            Ok(found) if !found.is_file() => {
+                Err(format!("the entrypoint `{entrypoint}` is not a file"))
             }
+            Ok(_) if !runnable(&path) => Err(format!(
+                "the entrypoint `{entrypoint}` is not executable; run `chmod +x {entrypoint}`"
+            )),
             Ok(_) => Ok(path),
         };
     }
-    let found = process::PATH.split(':').map(|it| Path::new(it).join(entrypoint)).find(|it| runnable(it));
+    let found = process::PATH
+        .split(':')
+        .map(|it| Path::new(it).join(entrypoint))
+        .find(|it| runnable(it));
     found.ok_or_else(|| match root.join(entrypoint).is_file() {
-        true => format!("there is no program `{entrypoint}`; for the file in the project write `./{entrypoint}`"),
+        true => format!(
+            "there is no program `{entrypoint}`; for the file in the project write `./{entrypoint}`"
+        ),
         false => format!("there is no program `{entrypoint}` in {}", process::PATH),
     })
 }
@@ -93,9 +118,12 @@ fn arguments(command: &Command, call: &Admitted) -> Result<Vec<String>, Failure>
                 && !after_dashes
                 && command.dashes == Dashes::Refuse
             {
-                return Err(invalid(format!("`{}` cannot start with `-`: the program would take it for an option", hole.name))
-                    .with("argument", hole.name.clone())
-                    .hint("put `--` before it in exec.command.args, or set `allow_dash: true`"));
+                return Err(invalid(format!(
+                    "`{}` cannot start with `-`: the program would take it for an option",
+                    hole.name
+                ))
+                .with("argument", hole.name.clone())
+                .hint("put `--` before it in exec.command.args, or set `allow_dash: true`"));
             }
             after_dashes |= template.whole().is_none() && word == "--";
             words.push(word);
@@ -116,6 +144,9 @@ fn words_of(template: &Template, call: &Admitted) -> Result<Vec<String>, Failure
 fn stdin(command: &Command, call: &Admitted) -> Result<Option<String>, Failure> {
     match &command.stdin {
         None => Ok(None),
-        Some(template) => Ok(template.fill(&call.scope()).map_err(too_large)?.and_then(as_text)),
+        Some(template) => Ok(template
+            .fill(&call.scope())
+            .map_err(too_large)?
+            .and_then(as_text)),
     }
 }

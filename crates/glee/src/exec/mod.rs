@@ -25,7 +25,10 @@ pub struct Executors {
 
 impl Executors {
     pub fn new(policy: HttpPolicy, sandbox: Sandbox) -> Executors {
-        Executors { http: HttpExec::new(policy), sandbox }
+        Executors {
+            http: HttpExec::new(policy),
+            sandbox,
+        }
     }
 }
 

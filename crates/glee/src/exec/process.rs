@@ -10,12 +10,14 @@ use std::time::Duration;
 use glee_core::admit::Admitted;
 use glee_core::outcome::{Failure, FailureKind, Truncated};
 use glee_core::template::Template;
-use glee_sandbox::{Child, Confinement, End, Exit, Limits, Network, Order, Profile, Sandbox, StartError};
+use glee_sandbox::{
+    Child, Confinement, End, Exit, Limits, Network, Order, Profile, Sandbox, StartError,
+};
 use rustix::pipe::{PipeFlags, pipe_with};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::unix::AsyncFd;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::unix::pipe;
 
 /// Where programs are looked for, and what a tool finds in its own PATH.
@@ -50,14 +52,21 @@ pub(super) struct Captured {
 impl Captured {
     pub(super) fn truncated(&self) -> Option<Truncated> {
         let kept = self.bytes.len() as u64;
-        (self.total > kept).then_some(Truncated { kept, total: Some(self.total) })
+        (self.total > kept).then_some(Truncated {
+            kept,
+            total: Some(self.total),
+        })
     }
 
     /// For people and models: the end of it, where programs say what went wrong.
     pub(super) fn shown(&self) -> String {
         let start = self.bytes.len().saturating_sub(SHOWN);
         let text = String::from_utf8_lossy(&self.bytes[start..]).into_owned();
-        if start > 0 { format!("…{text}") } else { text }
+        if start > 0 {
+            format!("…{text}")
+        } else {
+            text
+        }
     }
 }
 
@@ -66,7 +75,12 @@ pub(super) fn scratch() -> Result<TempDir, Failure> {
     tempfile::Builder::new()
         .prefix("glee-")
         .tempdir()
-        .map_err(|err| Failure::new(FailureKind::Internal, format!("no scratch directory could be made: {err}")))
+        .map_err(|err| {
+            Failure::new(
+                FailureKind::Internal,
+                format!("no scratch directory could be made: {err}"),
+            )
+        })
 }
 
 /// The clean environment of a child: nothing of glee's own gets in.
@@ -92,7 +106,9 @@ pub(super) fn environment(
     for (name, template) in extra {
         if let Some(value) = template.text(&scope).map_err(too_large)? {
             if value.contains('\0') {
-                return Err(invalid(format!("the environment variable `{name}` cannot hold NUL")));
+                return Err(invalid(format!(
+                    "the environment variable `{name}` cannot hold NUL"
+                )));
             }
             set(name, value);
         }
@@ -125,25 +141,51 @@ pub(super) async fn run(job: Job, call: &Admitted, sandbox: &Sandbox) -> Result<
     };
     let ended = until(&child, call);
     let (stop, (stdout, stderr, answer)) = tokio::join!(ended, captured);
-    let finished = |exit| Finished { exit, stdout, stderr, answer };
+    let finished = |exit| Finished {
+        exit,
+        stdout,
+        stderr,
+        answer,
+    };
     match stop {
         Stop::Ended(Ok(end)) => match end.limit {
             None => Ok(finished(end.exit)),
             Some(limit) => Err(with_output(
-                Failure::new(FailureKind::ExecutionError, format!("`{}` was stopped: it exceeded its limit of {limit}", call.spec().name)).with("limit", limit.to_string()),
+                Failure::new(
+                    FailureKind::ExecutionError,
+                    format!(
+                        "`{}` was stopped: it exceeded its limit of {}",
+                        call.spec().name,
+                        limit.name(),
+                    ),
+                )
+                .with("limit", limit.name()),
                 &finished(end.exit),
             )),
         },
-        Stop::Ended(Err(err)) => Err(Failure::new(FailureKind::Internal, format!("the tool's process was lost: {err}"))),
+        Stop::Ended(Err(err)) => Err(Failure::new(
+            FailureKind::Internal,
+            format!("the tool's process was lost: {err}"),
+        )),
         Stop::Deadline(after) => Err(with_output(
-            Failure::new(FailureKind::Timeout, format!("`{}` was stopped after {} ms", call.spec().name, after.as_millis()))
-                .with("timeout_ms", after.as_millis() as u64)
-                .hint("raise timeout_ms in the manifest if it needs longer")
-                .retryable(),
+            Failure::new(
+                FailureKind::Timeout,
+                format!(
+                    "`{}` was stopped after {} ms",
+                    call.spec().name,
+                    after.as_millis()
+                ),
+            )
+            .with("timeout_ms", after.as_millis() as u64)
+            .hint("raise timeout_ms in the manifest if it needs longer")
+            .retryable(),
             &finished(Exit::Signal(9)),
         )),
         Stop::Cancelled => Err(with_output(
-            Failure::new(FailureKind::Cancelled, format!("`{}` was cancelled and stopped", call.spec().name)),
+            Failure::new(
+                FailureKind::Cancelled,
+                format!("`{}` was cancelled and stopped", call.spec().name),
+            ),
             &finished(Exit::Signal(9)),
         )),
     }
@@ -151,7 +193,9 @@ pub(super) async fn run(job: Job, call: &Admitted, sandbox: &Sandbox) -> Result<
 
 /// What the tool said before it was stopped belongs to the answer.
 fn with_output(failure: Failure, finished: &Finished) -> Failure {
-    failure.with("stdout", finished.stdout.shown()).with("stderr", finished.stderr.shown())
+    failure
+        .with("stdout", finished.stdout.shown())
+        .with("stderr", finished.stderr.shown())
 }
 
 enum Stop {
@@ -175,7 +219,11 @@ async fn until(child: &Child, call: &Admitted) -> Stop {
 }
 
 async fn ended(child: &Child) -> io::Result<End> {
-    let ready = AsyncFd::with_interest(child.as_fd(), tokio::io::Interest::READABLE)?;
+    #[expect(
+        deprecated,
+        reason = "its successor is `unsafe`; the borrow keeps the descriptor open for as long as it is watched"
+    )]
+    let ready = AsyncFd::with_interest(child.as_fd(), Interest::READABLE)?;
     loop {
         let mut guard = ready.readable().await?;
         if let Some(end) = child.try_wait()? {
@@ -194,7 +242,12 @@ struct Streams {
 }
 
 async fn start(job: Job, call: &Admitted, sandbox: &Sandbox) -> Result<(Child, Streams), Failure> {
-    let broken = |err: io::Error| Failure::new(FailureKind::Internal, format!("no pipe could be made: {err}"));
+    let broken = |err: io::Error| {
+        Failure::new(
+            FailureKind::Internal,
+            format!("no pipe could be made: {err}"),
+        )
+    };
     let (stdin_child, stdin) = into_child(job.stdin).map_err(broken)?;
     let (stdout, stdout_child) = from_child().map_err(broken)?;
     let (stderr, stderr_child) = from_child().map_err(broken)?;
@@ -208,7 +261,13 @@ async fn start(job: Job, call: &Admitted, sandbox: &Sandbox) -> Result<(Child, S
         fds.push(child);
         answer = Some(ours);
     }
-    let order = Order { program: job.program, args: job.args, env: job.env, cwd: job.cwd, fds };
+    let order = Order {
+        program: job.program,
+        args: job.args,
+        env: job.env,
+        cwd: job.cwd,
+        fds,
+    };
     let profile = profile(call);
     let sandbox = sandbox.clone();
     let name = call.spec().name.clone();
@@ -216,7 +275,16 @@ async fn start(job: Job, call: &Admitted, sandbox: &Sandbox) -> Result<(Child, S
         .await
         .map_err(|err| Failure::new(FailureKind::Internal, err.to_string()))?
         .map_err(|err| start_failure(&name, err))?;
-    Ok((child, Streams { stdin: Some(stdin), request, stdout: Some(stdout), stderr: Some(stderr), answer }))
+    Ok((
+        child,
+        Streams {
+            stdin: Some(stdin),
+            request,
+            stdout: Some(stdout),
+            stderr: Some(stderr),
+            answer,
+        },
+    ))
 }
 
 /// Until tools are confined, the profile only carries what the supervisor needs to end them.
@@ -227,14 +295,20 @@ fn profile(call: &Admitted) -> Profile {
         read: call.grant().read.clone(),
         write: call.grant().write.clone(),
         protect: Vec::new(),
-        limits: Limits::default(),
+        limits: Limits {
+            memory: Some(1 << 30),
+            processes: Some(128),
+            ..Limits::default()
+        },
     }
 }
 
 fn start_failure(tool: &str, err: StartError) -> Failure {
     let kind = match &err {
-        StartError::NotFound(_) | StartError::NotExecutable(_) => FailureKind::ExecutionError,
-        StartError::TooLarge(_) => FailureKind::InvalidInput,
+        StartError::NotFound(_) | StartError::NotExecutable(_) | StartError::Cwd(_) => {
+            FailureKind::ExecutionError
+        }
+        StartError::TooLarge | StartError::Nul { .. } => FailureKind::InvalidInput,
         StartError::Unavailable { .. } => FailureKind::SandboxUnavailable,
         StartError::Io(_) => FailureKind::Internal,
     };
@@ -268,7 +342,9 @@ async fn feed(into: Option<(pipe::Sender, Vec<u8>)>) {
 /// Reads to the end, keeps the beginning. A child is never blocked by what is thrown away.
 async fn capture(from: Option<pipe::Receiver>, keep: usize) -> Captured {
     let mut captured = Captured::default();
-    let Some(mut pipe) = from else { return captured };
+    let Some(mut pipe) = from else {
+        return captured;
+    };
     let mut chunk = vec![0; 64 << 10];
     while let Ok(length @ 1..) = pipe.read(&mut chunk).await {
         captured.total += length as u64;
@@ -282,12 +358,16 @@ async fn capture(from: Option<pipe::Receiver>, keep: usize) -> Captured {
 pub(super) fn bad_exit(call: &Admitted, finished: &Finished) -> Failure {
     let name = &call.spec().name;
     let failure = match finished.exit {
-        Exit::Code(code) => {
-            Failure::new(FailureKind::ExecutionError, format!("`{name}` exited with code {code}")).with("exit_code", code)
-        }
-        Exit::Signal(signal) => {
-            Failure::new(FailureKind::ExecutionError, format!("`{name}` was ended by signal {signal}")).with("signal", signal)
-        }
+        Exit::Code(code) => Failure::new(
+            FailureKind::ExecutionError,
+            format!("`{name}` exited with code {code}"),
+        )
+        .with("exit_code", code),
+        Exit::Signal(signal) => Failure::new(
+            FailureKind::ExecutionError,
+            format!("`{name}` was ended by signal {signal}"),
+        )
+        .with("signal", signal),
     };
     let failure = failure.with("stderr", Value::String(finished.stderr.shown()));
     match finished.stdout.bytes.is_empty() {

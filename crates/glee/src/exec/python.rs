@@ -18,7 +18,11 @@ use super::process::{self, Captured, Finished, Job, too_large};
 
 const RUNNER: &str = include_str!("runner.py");
 
-pub(super) async fn run(python: &Python, call: &Admitted, sandbox: &Sandbox) -> Result<Raw, Failure> {
+pub(super) async fn run(
+    python: &Python,
+    call: &Admitted,
+    sandbox: &Sandbox,
+) -> Result<Raw, Failure> {
     let interpreter = find_interpreter(call.root(), python.venv.as_deref())
         .map_err(|why| Failure::new(FailureKind::ExecutionError, why))?;
     let scratch = process::scratch()?;
@@ -75,19 +79,32 @@ fn answer(call: &Admitted, finished: &Finished) -> Result<Raw, Failure> {
         return Err(process::bad_exit(call, finished).with("reason", "the function gave no result"));
     };
     if head["ok"] == true {
-        let answer = Captured { bytes: bytes[at + 1..].to_vec(), total: finished.answer.total - at as u64 - 1 };
+        let answer = Captured {
+            bytes: bytes[at + 1..].to_vec(),
+            total: finished.answer.total - at as u64 - 1,
+        };
         let truncated = answer.truncated();
-        return Ok(Raw { body: Body::Bytes(answer.bytes), truncated });
+        return Ok(Raw {
+            body: Body::Bytes(answer.bytes),
+            truncated,
+        });
     }
     let text = |key: &str| head[key].as_str().unwrap_or_default().to_owned();
     let (kind, message) = (text("type"), text("message"));
-    let said = if message.is_empty() { kind.clone() } else { format!("{kind}: {message}") };
-    Err(Failure::new(FailureKind::ExecutionError, format!("`{}` raised {said}", call.spec().name))
-        .with("type", kind)
-        .with("message", message)
-        .with("traceback", text("traceback"))
-        .with("stdout", finished.stdout.shown())
-        .with("stderr", finished.stderr.shown()))
+    let said = if message.is_empty() {
+        kind.clone()
+    } else {
+        format!("{kind}: {message}")
+    };
+    Err(Failure::new(
+        FailureKind::ExecutionError,
+        format!("`{}` raised {said}", call.spec().name),
+    )
+    .with("type", kind)
+    .with("message", message)
+    .with("traceback", text("traceback"))
+    .with("stdout", finished.stdout.shown())
+    .with("stderr", finished.stderr.shown()))
 }
 
 /// The interpreter of a virtual environment, or the system's python3.
@@ -98,7 +115,9 @@ pub fn find_interpreter(root: &Path, venv: Option<&str>) -> Result<PathBuf, Stri
             let python = absolute(root, venv).join("bin/python");
             match python.is_file() {
                 true => Ok(python),
-                false => Err(format!("there is no virtual environment at `{venv}`; run `python3 -m venv {venv}`")),
+                false => Err(format!(
+                    "there is no virtual environment at `{venv}`; run `python3 -m venv {venv}`"
+                )),
             }
         }
         None => SYSTEM
@@ -111,30 +130,53 @@ pub fn find_interpreter(root: &Path, venv: Option<&str>) -> Result<PathBuf, Stri
 /// Directories in which a module can be, besides `cwd`.
 pub fn search_path(interpreter: &Path) -> Vec<PathBuf> {
     let below = |prefix: &Path| -> Vec<PathBuf> {
-        let Ok(entries) = std::fs::read_dir(prefix.join("lib")) else { return Vec::new() };
+        let Ok(entries) = std::fs::read_dir(prefix.join("lib")) else {
+            return Vec::new();
+        };
         let versions = entries.flatten().map(|it| it.path());
         versions
-            .filter(|it| it.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python3")))
-            .flat_map(|it| [it.clone(), it.join("lib-dynload"), it.join("site-packages"), it.join("dist-packages")])
+            .filter(|it| {
+                it.file_name()
+                    .is_some_and(|name| name.to_string_lossy().starts_with("python3"))
+            })
+            .flat_map(|it| {
+                [
+                    it.clone(),
+                    it.join("lib-dynload"),
+                    it.join("site-packages"),
+                    it.join("dist-packages"),
+                ]
+            })
             .collect()
     };
     let prefix = |python: &Path| python.parent().and_then(Path::parent).map(Path::to_owned);
     let own = prefix(interpreter);
     let base = interpreter.canonicalize().ok().and_then(|it| prefix(&it));
-    own.into_iter().chain(base).flat_map(|it| below(&it)).collect()
+    own.into_iter()
+        .chain(base)
+        .flat_map(|it| below(&it))
+        .collect()
 }
 
 /// The first python3 on the PATH of glee itself. A version manager's shim is a script that costs
 /// more than the interpreter, so it is asked once for what it stands for.
 fn system_python() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
-    let found = std::env::split_paths(&path).map(|it| it.join("python3")).find(|it| it.is_file())?;
+    let found = std::env::split_paths(&path)
+        .map(|it| it.join("python3"))
+        .find(|it| it.is_file())?;
     let mut start = [0; 2];
-    let script = File::open(&found).and_then(|mut it| it.read_exact(&mut start)).is_ok() && start == *b"#!";
+    let script = File::open(&found)
+        .and_then(|mut it| it.read_exact(&mut start))
+        .is_ok()
+        && start == *b"#!";
     if !script {
         return Some(found);
     }
-    let asked = std::process::Command::new(&found).args(["-I", "-c", "import sys; print(sys.executable)"]).output().ok()?;
+    let asked = std::process::Command::new(&found)
+        .args(["-I", "-c", "import sys; print(sys.executable)"])
+        .output()
+        .ok()?;
     let real = PathBuf::from(String::from_utf8(asked.stdout).ok()?.trim());
     real.is_file().then_some(real)
 }

@@ -30,7 +30,10 @@ impl Audit {
 
     fn append(&self, line: &str) -> io::Result<()> {
         if let Some(directory) = self.path.parent() {
-            fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+            fs::DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(directory)?;
         }
         // A line that went out in one write to a file opened for appending is whole, also when
         // other processes write theirs. A link in its place would send the record elsewhere.
@@ -49,20 +52,35 @@ impl Audit {
 
 impl Observer for Audit {
     fn observe(&self, event: &Event) -> Result<(), String> {
-        self.append(&line(event)).map_err(|err| format!("{}: {err}", self.path.display()))
+        self.append(&line(event))
+            .map_err(|err| format!("{}: {err}", self.path.display()))
     }
 }
 
 fn line(event: &Event) -> String {
     let (word, status) = match &event.what {
         What::Started => ("TOOL_STARTED", String::new()),
-        What::Refused { kind } => ("TOOL_REFUSED", format!(" status=refused code={}", kind.code())),
-        What::Finished { failure: None, duration } => {
-            ("TOOL_EXECUTED", format!(" status=success duration_ms={}", duration.as_millis()))
-        }
-        What::Finished { failure: Some(kind), duration } => (
+        What::Refused { kind } => (
+            "TOOL_REFUSED",
+            format!(" status=refused code={}", kind.code()),
+        ),
+        What::Finished {
+            failure: None,
+            duration,
+        } => (
             "TOOL_EXECUTED",
-            format!(" status=error code={} duration_ms={}", kind.code(), duration.as_millis()),
+            format!(" status=success duration_ms={}", duration.as_millis()),
+        ),
+        What::Finished {
+            failure: Some(kind),
+            duration,
+        } => (
+            "TOOL_EXECUTED",
+            format!(
+                " status=error code={} duration_ms={}",
+                kind.code(),
+                duration.as_millis()
+            ),
         ),
     };
     format!(
@@ -86,7 +104,10 @@ fn params(args: &Map<String, Value>) -> String {
     let mut out = String::new();
     render_map(args, &mut out);
     if out.len() > LONGEST_PARAMS {
-        let end = (0..=LONGEST_PARAMS).rev().find(|&at| out.is_char_boundary(at)).unwrap_or(0);
+        let end = (0..=LONGEST_PARAMS)
+            .rev()
+            .find(|&at| out.is_char_boundary(at))
+            .unwrap_or(0);
         let more = out.len() - end;
         out.truncate(end);
         let _ = write!(out, "…+{more} bytes");
@@ -127,7 +148,11 @@ fn render_map(map: &Map<String, Value>, out: &mut String) {
 
 fn word_or_quoted(text: &str) -> String {
     let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-    if !text.is_empty() && text.len() <= 128 && text.chars().all(word) { text.to_owned() } else { quoted(text) }
+    if !text.is_empty() && text.len() <= 128 && text.chars().all(word) {
+        text.to_owned()
+    } else {
+        quoted(text)
+    }
 }
 
 /// A JSON string that also escapes what shows nothing or reorders the line.
@@ -178,18 +203,29 @@ mod tests {
 
     #[test]
     fn the_form_of_a_line() {
-        let done = What::Finished { failure: None, duration: Duration::from_millis(12) };
+        let done = What::Finished {
+            failure: None,
+            duration: Duration::from_millis(12),
+        };
         assert_eq!(
             line(&event(json!({"location": "NYC", "n": [1, null]}), done)),
             "[1970-01-01T00:00:00Z] TOOL_EXECUTED name=weather params={location:\"NYC\",n:[1,null]} status=success duration_ms=12 caller=user id=00000000-0000-0000-0000-000000000000\n"
         );
-        let refused = What::Refused { kind: FailureKind::RuleDenied };
-        assert!(line(&event(json!({}), refused)).contains("TOOL_REFUSED name=weather params={} status=refused code=RULE_DENIED"));
+        let refused = What::Refused {
+            kind: FailureKind::RuleDenied,
+        };
+        assert!(
+            line(&event(json!({}), refused))
+                .contains("TOOL_REFUSED name=weather params={} status=refused code=RULE_DENIED")
+        );
     }
 
     #[test]
     fn long_values_are_cut() {
-        let text = line(&event(json!({"a": "ü".repeat(100_000), "b": vec!["y".repeat(900); 100]}), What::Started));
+        let text = line(&event(
+            json!({"a": "ü".repeat(100_000), "b": vec!["y".repeat(900); 100]}),
+            What::Started,
+        ));
         assert!(text.len() < LONGEST_PARAMS + 300, "{}", text.len());
     }
 

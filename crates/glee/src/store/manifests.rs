@@ -21,26 +21,44 @@ pub struct Document {
 impl Document {
     /// The first thing that makes it unusable.
     pub fn error(&self) -> Option<&Problem> {
-        self.read.problems.iter().find(|it| it.severity == Severity::Error)
+        self.read
+            .problems
+            .iter()
+            .find(|it| it.severity == Severity::Error)
     }
 }
 
 /// Reads every manifest below a tools directory. One bad manifest never hides another.
 pub fn load(tools: &Path) -> io::Result<Vec<Document>> {
     let mut directories: Vec<PathBuf> = match fs::read_dir(tools) {
-        Ok(entries) => entries.collect::<io::Result<Vec<_>>>()?.into_iter().map(|it| it.path()).collect(),
+        Ok(entries) => entries
+            .collect::<io::Result<Vec<_>>>()?
+            .into_iter()
+            .map(|it| it.path())
+            .collect(),
         Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(err) => return Err(err),
     };
     directories.sort();
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(directories.len() / 16 + 1);
+    let threads = std::thread::available_parallelism()
+        .map_or(1, usize::from)
+        .min(directories.len() / 16 + 1);
     let share = directories.len().div_ceil(threads).max(1);
     Ok(std::thread::scope(|scope| {
         let workers: Vec<_> = directories
             .chunks(share)
-            .map(|part| scope.spawn(|| part.iter().filter_map(|it| document(it)).collect::<Vec<_>>()))
+            .map(|part| {
+                scope.spawn(|| {
+                    part.iter()
+                        .filter_map(|it| document(it))
+                        .collect::<Vec<_>>()
+                })
+            })
             .collect();
-        workers.into_iter().flat_map(|it| it.join().unwrap_or_default()).collect()
+        workers
+            .into_iter()
+            .flat_map(|it| it.join().unwrap_or_default())
+            .collect()
     }))
 }
 
@@ -52,7 +70,10 @@ pub fn snapshot(documents: Vec<Document>) -> Snapshot {
         match (document.read.spec, error) {
             (Some(spec), None) => snapshot.insert(spec),
             (_, error) => {
-                snapshot.insert_broken(document.directory, error.unwrap_or_else(|| "it could not be read".into()));
+                snapshot.insert_broken(
+                    document.directory,
+                    error.unwrap_or_else(|| "it could not be read".into()),
+                );
             }
         }
     }
@@ -76,12 +97,26 @@ fn document(directory: &Path) -> Option<Document> {
         }
         Err(err) => {
             let (rule, message) = match err.kind() {
-                io::ErrorKind::NotFound => ("no-manifest", "the directory has no tool.yml".to_owned()),
+                io::ErrorKind::NotFound => {
+                    ("no-manifest", "the directory has no tool.yml".to_owned())
+                }
                 _ => ("unreadable", format!("the file {err}")),
             };
             let problems = vec![Problem::error(rule, 0..0, message)];
-            (String::new(), Read { spec: None, problems, node: None })
+            (
+                String::new(),
+                Read {
+                    spec: None,
+                    problems,
+                    node: None,
+                },
+            )
         }
     };
-    Some(Document { directory: name, path, text, read })
+    Some(Document {
+        directory: name,
+        path,
+        text,
+        read,
+    })
 }

@@ -22,10 +22,21 @@ pub fn check(spec: &ToolSpec, node: &Node) -> Vec<Problem> {
 pub fn schemas(spec: &ToolSpec, node: &Node) -> Vec<Problem> {
     let place = |pointer: &str, schema: &Schema| {
         let err = schema.compile().err()?;
-        Some(Problem::error("invalid-schema", node.place_of(&format!("{pointer}{}", err.pointer)), err.reason))
+        Some(Problem::error(
+            "invalid-schema",
+            node.place_of(&format!("{pointer}{}", err.pointer)),
+            err.reason,
+        ))
     };
-    let outputs = spec.outputs.schema.as_ref().and_then(|it| place("/outputs/schema", it));
-    place("/inputs/schema", &spec.inputs).into_iter().chain(outputs).collect()
+    let outputs = spec
+        .outputs
+        .schema
+        .as_ref()
+        .and_then(|it| place("/outputs/schema", it));
+    place("/inputs/schema", &spec.inputs)
+        .into_iter()
+        .chain(outputs)
+        .collect()
 }
 
 /// Agents choose arguments by type and description.
@@ -35,14 +46,22 @@ fn inputs(spec: &ToolSpec, node: &Node, problems: &mut Vec<Problem>) {
         let says = |keys: &[&str]| keys.iter().any(|key| property.get(key).is_some());
         if !says(&["type", "enum", "const", "$ref", "anyOf", "oneOf", "allOf"]) {
             problems.push(
-                Problem::warning("property-type", place.clone(), format!("the input `{name}` has no type"))
-                    .fix("add `type: string`, or whichever it is"),
+                Problem::warning(
+                    "property-type",
+                    place.clone(),
+                    format!("the input `{name}` has no type"),
+                )
+                .fix("add `type: string`, or whichever it is"),
             );
         }
         if !says(&["description", "$ref"]) {
             problems.push(
-                Problem::warning("property-description", place, format!("the input `{name}` has no description"))
-                    .fix("say in a few words what it means; agents read it"),
+                Problem::warning(
+                    "property-description",
+                    place,
+                    format!("the input `{name}` has no description"),
+                )
+                .fix("say in a few words what it means; agents read it"),
             );
         }
     }
@@ -56,12 +75,25 @@ fn examples(spec: &ToolSpec, node: &Node, problems: &mut Vec<Problem>) {
         let violations = spec.inputs.violations(&Value::Object(params));
         if !violations.is_empty() {
             let pointer = format!("/examples/{at}/params{}", violations[0].pointer);
-            problems.push(Problem::error("example-params", node.place_of(&pointer), format!("the example breaks inputs.schema: {}", sentence(&violations))));
+            problems.push(Problem::error(
+                "example-params",
+                node.place_of(&pointer),
+                format!(
+                    "the example breaks inputs.schema: {}",
+                    sentence(&violations)
+                ),
+            ));
         }
-        let (Some(expected), Format::Json) = (&example.expected, spec.outputs.format) else { continue };
+        let (Some(expected), Format::Json) = (&example.expected, spec.outputs.format) else {
+            continue;
+        };
         let pointer = format!("/examples/{at}/expected_output");
         match Expected::parse(expected) {
-            Err(err) => problems.push(Problem::error("example-output", node.key_place_of(&pointer), format!("expected_output is {err}"))),
+            Err(err) => problems.push(Problem::error(
+                "example-output",
+                node.key_place_of(&pointer),
+                format!("expected_output is {err}"),
+            )),
             Ok(expected) => {
                 let violations = match &spec.outputs.schema {
                     Some(schema) => schema.violations(&expected.sample()),
@@ -70,7 +102,14 @@ fn examples(spec: &ToolSpec, node: &Node, problems: &mut Vec<Problem>) {
                 // What was left open with `...` cannot be held against a schema.
                 if !violations.is_empty() && expected.is_exact() {
                     let place = node.key_place_of(&pointer);
-                    problems.push(Problem::error("example-output", place, format!("expected_output breaks outputs.schema: {}", sentence(&violations))));
+                    problems.push(Problem::error(
+                        "example-output",
+                        place,
+                        format!(
+                            "expected_output breaks outputs.schema: {}",
+                            sentence(&violations)
+                        ),
+                    ));
                 }
             }
         }
@@ -78,8 +117,19 @@ fn examples(spec: &ToolSpec, node: &Node, problems: &mut Vec<Problem>) {
 }
 
 /// How well-known credentials begin.
-const CREDENTIALS: &[&str] =
-    &["sk-", "sk_live_", "ghp_", "gho_", "github_pat_", "glpat-", "xoxb-", "xoxp-", "AKIA", "AIza", "-----BEGIN"];
+const CREDENTIALS: &[&str] = &[
+    "sk-",
+    "sk_live_",
+    "ghp_",
+    "gho_",
+    "github_pat_",
+    "glpat-",
+    "xoxb-",
+    "xoxp-",
+    "AKIA",
+    "AIza",
+    "-----BEGIN",
+];
 
 /// A credential belongs in the environment, not in a file that people share.
 fn literal_secrets(root: &Node, problems: &mut Vec<Problem>) {
@@ -95,14 +145,23 @@ fn literal_secrets(root: &Node, problems: &mut Vec<Problem>) {
         scalars(exec, &mut found);
     }
     let looks_secret = |word: &str| {
-        CREDENTIALS.iter().any(|it| word.strip_prefix(it).is_some_and(|rest| rest.len() >= 12 && !rest.contains("${")))
+        CREDENTIALS.iter().any(|it| {
+            word.strip_prefix(it)
+                .is_some_and(|rest| rest.len() >= 12 && !rest.contains("${"))
+        })
     };
     for node in found {
-        let Kind::Scalar(Value::String(text)) = &node.kind else { continue };
+        let Kind::Scalar(Value::String(text)) = &node.kind else {
+            continue;
+        };
         if text.split([' ', ':', '=']).any(looks_secret) || text.starts_with("-----BEGIN") {
             problems.push(
-                Problem::warning("literal-secret", node.place.clone(), "this looks like a credential")
-                    .fix("declare it in permissions.secrets and write `${NAME}` here"),
+                Problem::warning(
+                    "literal-secret",
+                    node.place.clone(),
+                    "this looks like a credential",
+                )
+                .fix("declare it in permissions.secrets and write `${NAME}` here"),
             );
         }
     }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use glee_core::json_path::JsonPath;
 use glee_core::model::{
-    Auth, Command, Dashes, Exec, Field, Format, Http, KeyPlace, Method, OAuthGrant, Python, Redirects, Retry,
+    Auth, Command, Dashes, Exec, Field, Format, Http, KeyPlace, Method, OAuthGrant, Python,
+    Redirects, Retry,
 };
 use glee_core::permission::{Network, Permissions};
 use glee_core::schema::Schema;
@@ -41,8 +42,14 @@ impl Reader<'_> {
         for (_, _, other) in blocks.iter().filter(|it| it.0 && it.1 != kind) {
             let place = self.node.key_place_of(&format!("/exec/{other}"));
             self.problem(
-                Problem::error("exec-kind", place, format!("`kind: {wanted}` does not go with `exec.{other}`"))
-                    .fix(format!("keep only `exec.{wanted}`, or write `kind: {other}`")),
+                Problem::error(
+                    "exec-kind",
+                    place,
+                    format!("`kind: {wanted}` does not go with `exec.{other}`"),
+                )
+                .fix(format!(
+                    "keep only `exec.{wanted}`, or write `kind: {other}`"
+                )),
             );
         }
         match (kind, wire.http, wire.command, wire.python) {
@@ -50,7 +57,11 @@ impl Reader<'_> {
             (wire::Kind::Command, _, Some(command), _) => self.command(command, outputs),
             (wire::Kind::Python, _, _, Some(python)) => self.python(python, outputs),
             _ => {
-                self.error("exec-kind", "/exec", format!("`kind: {wanted}` needs `exec.{wanted}`"));
+                self.error(
+                    "exec-kind",
+                    "/exec",
+                    format!("`kind: {wanted}` needs `exec.{wanted}`"),
+                );
                 None
             }
         }
@@ -66,8 +77,12 @@ impl Reader<'_> {
         if permissions.network == Network::None {
             let place = self.node.place_of("/permissions/network");
             self.problem(
-                Problem::error("network", place, "an http tool cannot run with `network: false`")
-                    .fix("grant the host it calls: `network: {hosts: [...]}`"),
+                Problem::error(
+                    "network",
+                    place,
+                    "an http tool cannot run with `network: false`",
+                )
+                .fix("grant the host it calls: `network: {hosts: [...]}`"),
             );
         }
         let method = match wire.method {
@@ -80,7 +95,11 @@ impl Reader<'_> {
         };
         if wire.body.is_some() && matches!(method, Method::Get | Method::Head) {
             let place = self.node.key_place_of("/exec/http/body");
-            self.problem(Problem::error("body", place, format!("a {} request has no body", method.as_str())));
+            self.problem(Problem::error(
+                "body",
+                place,
+                format!("a {} request has no body", method.as_str()),
+            ));
         }
         let url = self.url(&wire.url, "/exec/http/url", permissions, inputs);
         let headers = self.headers(wire.headers);
@@ -101,18 +120,33 @@ impl Reader<'_> {
             Some(auth) => self.auth(auth, permissions, inputs).map(Some),
             None => Some(None),
         };
-        let response = wire.response.unwrap_or(wire::Response { json_path: None, fields: Vec::new() });
-        if outputs == wire::Format::Text && (response.json_path.is_some() || !response.fields.is_empty()) {
-            self.error("response", "/exec/http/response", "`response` picks from JSON, but `outputs.format` is text");
+        let response = wire.response.unwrap_or(wire::Response {
+            json_path: None,
+            fields: Vec::new(),
+        });
+        if outputs == wire::Format::Text
+            && (response.json_path.is_some() || !response.fields.is_empty())
+        {
+            self.error(
+                "response",
+                "/exec/http/response",
+                "`response` picks from JSON, but `outputs.format` is text",
+            );
         }
-        let extract = response.json_path.and_then(|it| self.json_path(&it, "/exec/http/response/json_path"));
+        let extract = response
+            .json_path
+            .and_then(|it| self.json_path(&it, "/exec/http/response/json_path"));
         let fields = response
             .fields
             .into_iter()
             .enumerate()
             .filter_map(|(at, it)| {
-                let path = self.json_path(&it.path, &format!("/exec/http/response/fields/{at}/path"))?;
-                Some(Field { name: it.name, path })
+                let path =
+                    self.json_path(&it.path, &format!("/exec/http/response/fields/{at}/path"))?;
+                Some(Field {
+                    name: it.name,
+                    path,
+                })
             })
             .collect();
         Some(ReadExec {
@@ -128,10 +162,16 @@ impl Reader<'_> {
                 body: body?,
                 auth: auth?,
                 success_codes: wire.success_codes,
-                retry: wire.retry.map_or(Retry { times: 0, pause: Duration::ZERO }, |it| Retry {
-                    times: it.times,
-                    pause: milliseconds(it.pause_ms, Duration::from_millis(250)),
-                }),
+                retry: wire.retry.map_or(
+                    Retry {
+                        times: 0,
+                        pause: Duration::ZERO,
+                    },
+                    |it| Retry {
+                        times: it.times,
+                        pause: milliseconds(it.pause_ms, Duration::from_millis(250)),
+                    },
+                ),
                 redirects: match wire.redirects {
                     Some(wire::Redirects::Follow) => Redirects::Follow,
                     Some(wire::Redirects::Refuse) | None => Redirects::Refuse,
@@ -140,7 +180,13 @@ impl Reader<'_> {
         })
     }
 
-    fn url(&mut self, text: &str, pointer: &str, permissions: &Permissions, inputs: &Schema) -> Option<UrlTemplate> {
+    fn url(
+        &mut self,
+        text: &str,
+        pointer: &str,
+        permissions: &Permissions,
+        inputs: &Schema,
+    ) -> Option<UrlTemplate> {
         let url = match UrlTemplate::parse(text, &self.names) {
             Ok(url) => url,
             Err(UrlTemplateError::Template(errors)) => {
@@ -154,25 +200,43 @@ impl Reader<'_> {
         };
         for hole in url.required_holes() {
             if self.names.inputs.contains(&hole.name) && !inputs.always_present(&hole.name) {
-                let message = format!("`{}` stands in the URL's path, but may be absent", hole.name);
+                let message = format!(
+                    "`{}` stands in the URL's path, but may be absent",
+                    hole.name
+                );
                 self.problem(
-                    Problem::error("url", self.node.place_of(pointer), message)
-                        .fix(format!("add `{}` to `required`, or give it a default", hole.name)),
+                    Problem::error("url", self.node.place_of(pointer), message).fix(format!(
+                        "add `{}` to `required`, or give it a default",
+                        hole.name
+                    )),
                 );
             }
         }
         match (url.fixed_origin(), &permissions.network) {
             (None, Network::Public) => self.problem(
-                Problem::error("url-host", self.node.place_of(pointer), "arguments choose the host, and `network: true` lets them choose any")
-                    .fix("list the hosts that are meant: `network: {hosts: [...]}`"),
+                Problem::error(
+                    "url-host",
+                    self.node.place_of(pointer),
+                    "arguments choose the host, and `network: true` lets them choose any",
+                )
+                .fix("list the hosts that are meant: `network: {hosts: [...]}`"),
             ),
             (Some(origin), Network::Hosts(hosts)) => {
-                let host = origin.host_str().unwrap_or_default().trim_matches(['[', ']']);
+                let host = origin
+                    .host_str()
+                    .unwrap_or_default()
+                    .trim_matches(['[', ']']);
                 let port = origin.port_or_known_default().unwrap_or_default();
                 if !hosts.iter().any(|it| it.matches(host, port)) {
                     self.problem(
-                        Problem::error("url-host", self.node.place_of(pointer), format!("`{host}` is not among the granted hosts, so the tool can never run"))
-                            .fix(format!("add `{host}` to permissions.network.hosts")),
+                        Problem::error(
+                            "url-host",
+                            self.node.place_of(pointer),
+                            format!(
+                                "`{host}` is not among the granted hosts, so the tool can never run"
+                            ),
+                        )
+                        .fix(format!("add `{host}` to permissions.network.hosts")),
                     );
                 }
             }
@@ -198,22 +262,45 @@ impl Reader<'_> {
         let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
         let place = self.node.key_place_of(pointer);
         if name.is_empty() || !name.bytes().all(token) {
-            self.problem(Problem::error("header", place, format!("`{}` cannot be the name of a header", name.escape_debug())));
-        } else if ["host", "content-length", "transfer-encoding", "connection"].contains(&name.to_ascii_lowercase().as_str()) {
-            self.problem(Problem::error("header", place, format!("`{name}` is set by glee")).fix("remove it"));
+            self.problem(Problem::error(
+                "header",
+                place,
+                format!("`{}` cannot be the name of a header", name.escape_debug()),
+            ));
+        } else if ["host", "content-length", "transfer-encoding", "connection"]
+            .contains(&name.to_ascii_lowercase().as_str())
+        {
+            self.problem(
+                Problem::error("header", place, format!("`{name}` is set by glee"))
+                    .fix("remove it"),
+            );
         }
     }
 
-    fn auth(&mut self, wire: wire::Auth, permissions: &Permissions, inputs: &Schema) -> Option<Auth> {
+    fn auth(
+        &mut self,
+        wire: wire::Auth,
+        permissions: &Permissions,
+        inputs: &Schema,
+    ) -> Option<Auth> {
         let at = |rest: &str| format!("/exec/http/auth/{rest}");
-        match (wire.bearer, wire.basic, wire.api_key, wire.hmac, wire.oauth2) {
-            (Some(it), None, None, None, None) => {
-                Some(Auth::Bearer { token: self.template(&it.token, &at("bearer/token"))? })
-            }
+        match (
+            wire.bearer,
+            wire.basic,
+            wire.api_key,
+            wire.hmac,
+            wire.oauth2,
+        ) {
+            (Some(it), None, None, None, None) => Some(Auth::Bearer {
+                token: self.template(&it.token, &at("bearer/token"))?,
+            }),
             (None, Some(it), None, None, None) => {
                 let username = self.template(&it.username, &at("basic/username"));
                 let password = self.template(&it.password, &at("basic/password"));
-                Some(Auth::Basic { username: username?, password: password? })
+                Some(Auth::Basic {
+                    username: username?,
+                    password: password?,
+                })
             }
             (None, None, Some(it), None, None) => {
                 let place = match it.place {
@@ -223,30 +310,53 @@ impl Reader<'_> {
                 if place == KeyPlace::Header {
                     self.header_name(&it.name, &at("api_key/name"));
                 }
-                Some(Auth::ApiKey { place, name: it.name, value: self.template(&it.value, &at("api_key/value"))? })
+                Some(Auth::ApiKey {
+                    place,
+                    name: it.name,
+                    value: self.template(&it.value, &at("api_key/value"))?,
+                })
             }
             (None, None, None, Some(it), None) => {
                 let header = it.header.unwrap_or_else(|| "X-Signature".to_owned());
-                let timestamp_header = it.timestamp_header.unwrap_or_else(|| "X-Timestamp".to_owned());
+                let timestamp_header = it
+                    .timestamp_header
+                    .unwrap_or_else(|| "X-Timestamp".to_owned());
                 self.header_name(&header, &at("hmac/header"));
                 self.header_name(&timestamp_header, &at("hmac/timestamp_header"));
-                Some(Auth::Hmac { secret: self.template(&it.secret, &at("hmac/secret"))?, header, timestamp_header })
+                Some(Auth::Hmac {
+                    secret: self.template(&it.secret, &at("hmac/secret"))?,
+                    header,
+                    timestamp_header,
+                })
             }
             (None, None, None, None, Some(it)) => {
-                let token_url = self.url(&it.token_url, &at("oauth2/token_url"), permissions, inputs);
+                let token_url =
+                    self.url(&it.token_url, &at("oauth2/token_url"), permissions, inputs);
                 let client_id = self.template(&it.client_id, &at("oauth2/client_id"));
                 let client_secret = match it.client_secret {
                     Some(text) => Some(self.template(&text, &at("oauth2/client_secret"))?),
                     None => None,
                 };
                 let grant = match it.refresh_token {
-                    Some(text) => OAuthGrant::RefreshToken(self.template(&text, &at("oauth2/refresh_token"))?),
+                    Some(text) => {
+                        OAuthGrant::RefreshToken(self.template(&text, &at("oauth2/refresh_token"))?)
+                    }
                     None => OAuthGrant::ClientCredentials,
                 };
-                Some(Auth::OAuth2 { token_url: token_url?, grant, client_id: client_id?, client_secret, scope: it.scope })
+                Some(Auth::OAuth2 {
+                    token_url: token_url?,
+                    grant,
+                    client_id: client_id?,
+                    client_secret,
+                    scope: it.scope,
+                })
             }
             _ => {
-                self.error("auth", "/exec/http/auth", "`auth` holds exactly one of bearer, basic, api_key, hmac, oauth2");
+                self.error(
+                    "auth",
+                    "/exec/http/auth",
+                    "`auth` holds exactly one of bearer, basic, api_key, hmac, oauth2",
+                );
                 None
             }
         }
@@ -264,10 +374,18 @@ impl Reader<'_> {
 
     fn command(&mut self, wire: wire::Command, outputs: wire::Format) -> Option<ReadExec> {
         if wire.entrypoint.is_empty() || wire.entrypoint.contains('\0') {
-            self.error("entrypoint", "/exec/command/entrypoint", "the entrypoint is empty");
+            self.error(
+                "entrypoint",
+                "/exec/command/entrypoint",
+                "the entrypoint is empty",
+            );
         }
         if wire.entrypoint.contains("${") {
-            self.error("entrypoint", "/exec/command/entrypoint", "arguments cannot choose the program");
+            self.error(
+                "entrypoint",
+                "/exec/command/entrypoint",
+                "arguments cannot choose the program",
+            );
         }
         let stdout = wire.stdout.map_or(outputs, |it| it.format);
         self.formats_agree(stdout, outputs, "/exec/command/stdout/format");
@@ -294,7 +412,11 @@ impl Reader<'_> {
                 env: env?,
                 stdin: stdin?,
                 exit_codes_ok: wire.exit_codes_ok.unwrap_or_else(|| vec![0]),
-                dashes: if wire.allow_dash { Dashes::Allow } else { Dashes::Refuse },
+                dashes: if wire.allow_dash {
+                    Dashes::Allow
+                } else {
+                    Dashes::Refuse
+                },
             }),
         })
     }
@@ -306,10 +428,18 @@ impl Reader<'_> {
                 && it.chars().all(|c| c.is_alphanumeric() || c == '_')
         };
         if !wire.module.split('.').all(identifier) {
-            self.error("module", "/exec/python/module", format!("`{}` is not the name of a module", wire.module));
+            self.error(
+                "module",
+                "/exec/python/module",
+                format!("`{}` is not the name of a module", wire.module),
+            );
         }
         if !identifier(&wire.function) {
-            self.error("function", "/exec/python/function", format!("`{}` is not the name of a function", wire.function));
+            self.error(
+                "function",
+                "/exec/python/function",
+                format!("`{}` is not the name of a function", wire.function),
+            );
         }
         let returns = wire.returns.unwrap_or(outputs);
         self.formats_agree(returns, outputs, "/exec/python/return");
@@ -348,20 +478,32 @@ impl Reader<'_> {
     fn formats_agree(&mut self, inner: wire::Format, outputs: wire::Format, pointer: &str) {
         if inner != outputs {
             self.problem(
-                Problem::error("format", self.node.place_of(pointer), "this is not what `outputs.format` says")
-                    .fix("leave it out; `outputs.format` decides"),
+                Problem::error(
+                    "format",
+                    self.node.place_of(pointer),
+                    "this is not what `outputs.format` says",
+                )
+                .fix("leave it out; `outputs.format` decides"),
             );
         }
     }
 
-    fn environment(&mut self, wire: IndexMap<String, String>, pointer: &str) -> Option<Vec<(String, Template)>> {
+    fn environment(
+        &mut self,
+        wire: IndexMap<String, String>,
+        pointer: &str,
+    ) -> Option<Vec<(String, Template)>> {
         let env: Vec<_> = wire
             .into_iter()
             .map(|(name, value)| {
                 let pointer = format!("{pointer}/{}", glee_core::schema::escape(&name));
                 if name.is_empty() || name.contains(['=', '\0']) || name.contains("${") {
                     let place = self.node.key_place_of(&pointer);
-                    self.problem(Problem::error("env", place, format!("`{name}` cannot be the name of an environment variable")));
+                    self.problem(Problem::error(
+                        "env",
+                        place,
+                        format!("`{name}` cannot be the name of an environment variable"),
+                    ));
                 }
                 Some((name, self.template(&value, &pointer)?))
             })

@@ -46,13 +46,26 @@ pub struct Read {
 pub fn read(text: &str, directory: &str, source: &Path) -> Read {
     let (manifest, node, problems) = document::read::<wire::Manifest>(text, &SCHEMA);
     let (Some(manifest), Some(node)) = (manifest, &node) else {
-        return Read { spec: None, problems, node };
+        return Read {
+            spec: None,
+            problems,
+            node,
+        };
     };
-    let mut reader = Reader { text, node, names: Names::default(), problems };
+    let mut reader = Reader {
+        text,
+        node,
+        names: Names::default(),
+        problems,
+    };
     let spec = reader.tool(manifest, directory, source);
     let problems = reader.problems;
     let sound = problems.iter().all(|it| it.severity < Severity::Error);
-    Read { spec: spec.filter(|_| sound), problems, node: Some(node.clone()) }
+    Read {
+        spec: spec.filter(|_| sound),
+        problems,
+        node: Some(node.clone()),
+    }
 }
 
 /// Turns the wire's words into the model's, noting problems as it goes.
@@ -72,10 +85,16 @@ impl Reader<'_> {
             secrets: wire.permissions.secrets.keys().cloned().collect(),
         };
         for twice in self.names.inputs.intersection(&self.names.secrets) {
-            let place = self.node.key_place_of(&format!("/permissions/secrets/{twice}"));
+            let place = self
+                .node
+                .key_place_of(&format!("/permissions/secrets/{twice}"));
             self.problems.push(
-                Problem::error("name-collision", place, format!("`{twice}` is both an input and a secret"))
-                    .fix("rename the input; a caller could stand in for the secret"),
+                Problem::error(
+                    "name-collision",
+                    place,
+                    format!("`{twice}` is both an input and a secret"),
+                )
+                .fix("rename the input; a caller could stand in for the secret"),
             );
         }
         let permissions = self.permissions(wire.permissions);
@@ -128,13 +147,23 @@ impl Reader<'_> {
             self.error("name", "/name", err.to_string());
         } else if written != directory {
             self.problem(
-                Problem::error("directory", self.node.place_of("/name"), format!("the tool is called `{written}`, but its directory `{directory}`"))
-                    .fix(format!("rename the directory to `{written}`, or write `name: {directory}`")),
+                Problem::error(
+                    "directory",
+                    self.node.place_of("/name"),
+                    format!("the tool is called `{written}`, but its directory `{directory}`"),
+                )
+                .fix(format!(
+                    "rename the directory to `{written}`, or write `name: {directory}`"
+                )),
             );
         } else if !name::is_model_safe(written) {
             self.problem(
-                Problem::warning("name", self.node.place_of("/name"), format!("models will not see `{written}` as it is written"))
-                    .fix("use only letters of A–Z, digits, `_` and `-`"),
+                Problem::warning(
+                    "name",
+                    self.node.place_of("/name"),
+                    format!("models will not see `{written}` as it is written"),
+                )
+                .fix("use only letters of A–Z, digits, `_` and `-`"),
             );
         }
     }
@@ -146,8 +175,12 @@ impl Reader<'_> {
                 false => "/inputs/schema",
             };
             self.problem(
-                Problem::error("schema-root", self.node.place_of(place), "the root of `inputs.schema` must be `type: object`")
-                    .fix("add `type: object`"),
+                Problem::error(
+                    "schema-root",
+                    self.node.place_of(place),
+                    "the root of `inputs.schema` must be `type: object`",
+                )
+                .fix("add `type: object`"),
             );
         }
         self.schema(Value::Object(wire.schema), "/inputs/schema")
@@ -164,7 +197,11 @@ impl Reader<'_> {
         match Schema::new(source) {
             Ok(schema) => Some(schema),
             Err(err) => {
-                self.error("invalid-schema", &format!("{pointer}{}", err.pointer), err.reason);
+                self.error(
+                    "invalid-schema",
+                    &format!("{pointer}{}", err.pointer),
+                    err.reason,
+                );
                 None
             }
         }
@@ -179,7 +216,11 @@ impl Reader<'_> {
                 for (at, text) in list.hosts.iter().enumerate() {
                     match text.parse::<HostPattern>() {
                         Ok(host) => hosts.push(host),
-                        Err(err) => self.error("host", &format!("/permissions/network/hosts/{at}"), err.to_string()),
+                        Err(err) => self.error(
+                            "host",
+                            &format!("/permissions/network/hosts/{at}"),
+                            err.to_string(),
+                        ),
                     }
                 }
                 Network::Hosts(hosts)
@@ -189,15 +230,28 @@ impl Reader<'_> {
         for (list, key) in [(&fs.read, "read"), (&fs.write, "write")] {
             for (at, path) in list.iter().enumerate() {
                 if path.is_empty() || path.contains('\0') {
-                    self.error("path", &format!("/permissions/fs/{key}/{at}"), "a path cannot be empty or hold NUL");
+                    self.error(
+                        "path",
+                        &format!("/permissions/fs/{key}/{at}"),
+                        "a path cannot be empty or hold NUL",
+                    );
                 }
             }
         }
         for name in wire.secrets.keys() {
             let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-            if !name.chars().all(word) || name.starts_with(|c: char| c.is_ascii_digit()) || name.is_empty() {
-                let place = self.node.key_place_of(&format!("/permissions/secrets/{name}"));
-                self.problem(Problem::error("secret-name", place, format!("`{name}` cannot be the name of an environment variable")));
+            if !name.chars().all(word)
+                || name.starts_with(|c: char| c.is_ascii_digit())
+                || name.is_empty()
+            {
+                let place = self
+                    .node
+                    .key_place_of(&format!("/permissions/secrets/{name}"));
+                self.problem(Problem::error(
+                    "secret-name",
+                    place,
+                    format!("`{name}` cannot be the name of an environment variable"),
+                ));
             }
         }
         Permissions {
@@ -207,7 +261,16 @@ impl Reader<'_> {
             secrets: wire
                 .secrets
                 .into_iter()
-                .map(|(name, it)| (name, if it.required { SecretNeed::Required } else { SecretNeed::Optional }))
+                .map(|(name, it)| {
+                    (
+                        name,
+                        if it.required {
+                            SecretNeed::Required
+                        } else {
+                            SecretNeed::Optional
+                        },
+                    )
+                })
                 .collect(),
         }
     }
@@ -218,10 +281,18 @@ impl Reader<'_> {
             (true, Some(reason)) if !reason.trim().is_empty() => Approval::Always { reason },
             (true, _) => {
                 self.problem(
-                    Problem::error("approval-reason", self.node.place_of("/approval/required"), "`approval.reason` is needed when approval is required")
-                        .fix("say in one line why a person should look, e.g. `reason: sends a message`"),
+                    Problem::error(
+                        "approval-reason",
+                        self.node.place_of("/approval/required"),
+                        "`approval.reason` is needed when approval is required",
+                    )
+                    .fix(
+                        "say in one line why a person should look, e.g. `reason: sends a message`",
+                    ),
                 );
-                Approval::Always { reason: String::new() }
+                Approval::Always {
+                    reason: String::new(),
+                }
             }
         }
     }
@@ -240,18 +311,29 @@ impl Reader<'_> {
         for err in errors {
             let place = self.placeholder(text, err.at, pointer);
             let fix = match &err.problem {
-                TemplateProblem::Undeclared { nearest: Some(near), .. } => Some(format!("did you mean `${{{near}}}`?")),
-                TemplateProblem::Undeclared { name, nearest: None } => {
-                    Some(format!("declare `{name}` in inputs.schema.properties or permissions.secrets; `$${{` is a literal `${{`"))
+                TemplateProblem::Undeclared {
+                    nearest: Some(near),
+                    ..
+                } => Some(format!("did you mean `${{{near}}}`?")),
+                TemplateProblem::Undeclared {
+                    name,
+                    nearest: None,
+                } => Some(format!(
+                    "declare `{name}` in inputs.schema.properties or permissions.secrets; `$${{` is a literal `${{`"
+                )),
+                TemplateProblem::Unclosed => {
+                    Some("close it with `}`; `$${` is a literal `${`".to_owned())
                 }
-                TemplateProblem::Unclosed => Some("close it with `}`; `$${` is a literal `${`".to_owned()),
                 TemplateProblem::BadPath(_) | TemplateProblem::IntoSecret(_) => None,
             };
             let rule = match err.problem {
                 TemplateProblem::Undeclared { .. } => "unknown-placeholder",
                 _ => "placeholder",
             };
-            self.problem(Problem { fix, ..Problem::error(rule, place, err.problem.to_string()) });
+            self.problem(Problem {
+                fix,
+                ..Problem::error(rule, place, err.problem.to_string())
+            });
         }
     }
 
@@ -265,7 +347,10 @@ impl Reader<'_> {
                     .enumerate()
                     .map(|(at, item)| self.value_template(item, &format!("{pointer}/{at}")))
                     .collect();
-                items.into_iter().collect::<Option<_>>().map(ValueTemplate::List)
+                items
+                    .into_iter()
+                    .collect::<Option<_>>()
+                    .map(ValueTemplate::List)
             }
             Value::Object(map) => {
                 let fields: Vec<_> = map
@@ -276,7 +361,10 @@ impl Reader<'_> {
                         Some((key, self.value_template(item, &pointer)?))
                     })
                     .collect();
-                fields.into_iter().collect::<Option<_>>().map(ValueTemplate::Map)
+                fields
+                    .into_iter()
+                    .collect::<Option<_>>()
+                    .map(ValueTemplate::Map)
             }
             literal => Some(ValueTemplate::Literal(literal)),
         }
@@ -285,7 +373,11 @@ impl Reader<'_> {
     fn literal_key(&mut self, key: &str, pointer: &str) {
         if key.contains("${") {
             let place = self.node.key_place_of(pointer);
-            self.problem(Problem::error("placeholder", place, "a placeholder cannot stand in a name, only in a value"));
+            self.problem(Problem::error(
+                "placeholder",
+                place,
+                "a placeholder cannot stand in a name, only in a value",
+            ));
         }
     }
 
@@ -296,7 +388,11 @@ impl Reader<'_> {
         let end = text[at..].find('}').map_or(text.len(), |it| at + it + 1);
         let written = &text[at..end];
         let earlier = text[..at].matches(written).count();
-        match self.text.get(scalar.clone()).and_then(|it| it.match_indices(written).nth(earlier)) {
+        match self
+            .text
+            .get(scalar.clone())
+            .and_then(|it| it.match_indices(written).nth(earlier))
+        {
             Some((found, _)) => scalar.start + found..scalar.start + found + written.len(),
             None => scalar,
         }

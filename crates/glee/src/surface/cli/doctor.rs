@@ -50,7 +50,11 @@ pub(super) fn run(session: &Session) -> anyhow::Result<Status> {
 
 fn kernel() -> String {
     let name = rustix::system::uname();
-    format!("{} {}", name.sysname().to_string_lossy(), name.release().to_string_lossy())
+    format!(
+        "{} {}",
+        name.sysname().to_string_lossy(),
+        name.release().to_string_lossy()
+    )
 }
 
 fn of_project(project: &Project) -> Vec<(&'static str, Result<String, String>)> {
@@ -59,7 +63,9 @@ fn of_project(project: &Project) -> Vec<(&'static str, Result<String, String>)> 
         Err(err) => Err(err.to_string()),
         Ok(report) => match (report.files.len(), report.count(Severity::Error)) {
             (files, 0) => Ok(format!("{files} documents, none with errors")),
-            (files, errors) => Err(format!("{files} documents, {errors} errors; run `glee lint`")),
+            (files, errors) => Err(format!(
+                "{files} documents, {errors} errors; run `glee lint`"
+            )),
         },
     };
     vec![root, ("tools", tools)]

@@ -68,7 +68,11 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(session: &Session, args: &Args) -> anyhow::Result<Status> {
-    let root = args.directory.clone().or(session.root.clone()).unwrap_or_else(|| ".".into());
+    let root = args
+        .directory
+        .clone()
+        .or(session.root.clone())
+        .unwrap_or_else(|| ".".into());
     let mut written = Vec::new();
     for (path, text) in [
         (".glee/config.yml", CONFIG),
@@ -80,11 +84,16 @@ pub(super) fn run(session: &Session, args: &Args) -> anyhow::Result<Status> {
         }
     }
     if session.json {
-        print::json(&json!({"root": root.canonicalize()?.display().to_string(), "written": written}))?;
+        print::json(
+            &json!({"root": root.canonicalize()?.display().to_string(), "written": written}),
+        )?;
     } else if written.is_empty() {
         print::out("this is a project already; nothing was changed")?;
     } else {
-        print::out(&format!("wrote {}\nnext: `glee run hello -p name=Ada`", written.join(", ")))?;
+        print::out(&format!(
+            "wrote {}\nnext: `glee run hello -p name=Ada`",
+            written.join(", ")
+        ))?;
     }
     Ok(Status::Ok)
 }
@@ -95,7 +104,11 @@ pub(super) fn write_new(path: &Path, text: &str) -> anyhow::Result<bool> {
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent).with_context(place)?;
     }
-    match fs::OpenOptions::new().write(true).create_new(true).open(path) {
+    match fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(path)
+    {
         Ok(mut file) => {
             file.write_all(text.as_bytes()).with_context(place)?;
             Ok(true)

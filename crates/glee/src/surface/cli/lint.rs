@@ -29,18 +29,30 @@ enum Format {
 
 pub(super) fn run(session: &Session, args: &Args) -> anyhow::Result<Status> {
     let report = lint::lint(&session.project()?)?;
-    let format = if session.json { Format::Json } else { args.format };
+    let format = if session.json {
+        Format::Json
+    } else {
+        args.format
+    };
     match format {
         Format::Text => text(&report)?,
         Format::Json => print::json(&as_json(&report))?,
         Format::Github => github(&report)?,
     }
-    Ok(if report.count(Severity::Error) > 0 { Status::Failed } else { Status::Ok })
+    Ok(if report.count(Severity::Error) > 0 {
+        Status::Failed
+    } else {
+        Status::Ok
+    })
 }
 
 fn text(report: &Report) -> anyhow::Result<()> {
     let styled = print::wants_colour() && std::io::stdout().is_terminal();
-    let renderer = if styled { Renderer::styled() } else { Renderer::plain() };
+    let renderer = if styled {
+        Renderer::styled()
+    } else {
+        Renderer::plain()
+    };
     let mut out = String::new();
     for file in &report.files {
         for problem in &file.problems {
@@ -48,8 +60,12 @@ fn text(report: &Report) -> anyhow::Result<()> {
             out.push_str("\n\n");
         }
     }
-    let (errors, warnings) = (report.count(Severity::Error), report.count(Severity::Warning));
-    let plural = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
+    let (errors, warnings) = (
+        report.count(Severity::Error),
+        report.count(Severity::Warning),
+    );
+    let plural =
+        |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
     out.push_str(&format!(
         "{}, {} in {}\n",
         plural(errors, "error"),
@@ -70,9 +86,14 @@ fn snippet(renderer: &Renderer, file: &File, problem: &Problem) -> String {
     let path = file.path.display().to_string();
     let end = problem.place.end.min(file.text.len());
     let start = problem.place.start.min(end);
-    let mut group = level.primary_title(problem.message.as_str()).id(problem.rule).element(
-        Snippet::source(file.text.as_str()).path(path.as_str()).annotation(AnnotationKind::Primary.span(start..end)),
-    );
+    let mut group = level
+        .primary_title(problem.message.as_str())
+        .id(problem.rule)
+        .element(
+            Snippet::source(file.text.as_str())
+                .path(path.as_str())
+                .annotation(AnnotationKind::Primary.span(start..end)),
+        );
     if let Some(fix) = &problem.fix {
         group = group.element(Level::HELP.message(fix.as_str()));
     }
@@ -104,12 +125,19 @@ fn as_json(report: &Report) -> Value {
 }
 
 fn github(report: &Report) -> anyhow::Result<()> {
-    let escape = |text: &str| text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
+    let escape = |text: &str| {
+        text.replace('%', "%25")
+            .replace('\r', "%0D")
+            .replace('\n', "%0A")
+    };
     let property = |text: &str| escape(text).replace(':', "%3A").replace(',', "%2C");
     for file in &report.files {
         for problem in &file.problems {
             let (line, column) = position(&file.text, problem.place.start);
-            let fix = problem.fix.as_ref().map_or(String::new(), |it| format!(" ({it})"));
+            let fix = problem
+                .fix
+                .as_ref()
+                .map_or(String::new(), |it| format!(" ({it})"));
             print::out(&format!(
                 "::{} file={},line={line},col={column},title={}::{}",
                 severity(problem),
@@ -131,7 +159,13 @@ fn severity(problem: &Problem) -> &'static str {
 
 /// Line and column, both from 1, columns in characters.
 fn position(text: &str, offset: usize) -> (usize, usize) {
-    let before = &text[..(0..=offset.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)];
+    let before = &text[..(0..=offset.min(text.len()))
+        .rev()
+        .find(|&at| text.is_char_boundary(at))
+        .unwrap_or(0)];
     let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-    (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+    (
+        before.matches('\n').count() + 1,
+        before[line_start..].chars().count() + 1,
+    )
 }

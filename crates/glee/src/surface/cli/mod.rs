@@ -15,12 +15,11 @@ mod test;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::app::App;
+use crate::app::{App, Wiring};
 use crate::approve::terminal::Terminal;
 use crate::project::Project;
 
@@ -92,7 +91,10 @@ struct Session {
 
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    let context = Session { root: cli.root, json: cli.json };
+    let context = Session {
+        root: cli.root,
+        json: cli.json,
+    };
     let done = match cli.command {
         Command::Init(args) => init::run(&context, &args),
         Command::New(args) => new::run(&context, &args),
@@ -127,12 +129,17 @@ impl Session {
         };
         match (found, &self.root) {
             (Some(project), _) => Ok(project),
-            (None, Some(root)) => bail!("{} holds no .glee directory; run `glee init --root {0}` to make it a project", root.display()),
-            (None, None) => bail!("neither this directory nor one above it holds .glee; run `glee init` to make it a project"),
+            (None, Some(root)) => bail!(
+                "{} holds no .glee directory; run `glee init --root {0}` to make it a project",
+                root.display()
+            ),
+            (None, None) => bail!(
+                "neither this directory nor one above it holds .glee; run `glee init` to make it a project"
+            ),
         }
     }
 
     fn app(&self) -> anyhow::Result<App> {
-        Ok(App::open(self.project()?, Arc::new(Terminal))?)
+        Ok(App::open(self.project()?, Wiring::with(Terminal))?)
     }
 }

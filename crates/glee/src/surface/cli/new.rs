@@ -13,7 +13,9 @@ use super::{Session, print};
 
 /// Write a new tool to start from: `.glee/tools/NAME/tool.yml` and what it runs.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:\n  glee new command repo_scan\n  glee new python repo_stats\n  glee new http weather")]
+#[command(
+    after_help = "Examples:\n  glee new command repo_scan\n  glee new python repo_stats\n  glee new http weather"
+)]
 pub(super) struct Args {
     /// How the tool runs
     #[arg(value_enum)]
@@ -46,10 +48,21 @@ pub(super) fn run(session: &Session, args: &Args) -> anyhow::Result<Status> {
         .replace("<exec>", exec)
         .replace("<kind>", kind)
         .replace("<network>", network)
-        .replace("<format>", if matches!(args.kind, Kind::Command) { "text" } else { "json" })
+        .replace(
+            "<format>",
+            if matches!(args.kind, Kind::Command) {
+                "text"
+            } else {
+                "json"
+            },
+        )
         .replace("<name>", &args.name);
     if !write_new(&manifest, &text)? {
-        bail!("there is a tool `{}` already: {}", args.name, manifest.display());
+        bail!(
+            "there is a tool `{}` already: {}",
+            args.name,
+            manifest.display()
+        );
     }
     let mut written = vec![format!(".glee/tools/{}/tool.yml", args.name)];
     if let Some((file, text)) = extra {
@@ -61,7 +74,11 @@ pub(super) fn run(session: &Session, args: &Args) -> anyhow::Result<Status> {
     }
     match session.json {
         true => print::json(&json!({"written": written}))?,
-        false => print::out(&format!("wrote {}\nnext: edit it, then `glee lint` and `glee run {}`", written.join(", "), args.name))?,
+        false => print::out(&format!(
+            "wrote {}\nnext: edit it, then `glee lint` and `glee run {}`",
+            written.join(", "),
+            args.name
+        ))?,
     }
     Ok(Status::Ok)
 }
@@ -85,7 +102,6 @@ inputs:
 outputs:
   format: <format>
 
-exec:
 <exec>
 permissions:
   network: <network>
@@ -101,6 +117,7 @@ examples:
 ";
 
 const HTTP: &str = "\
+exec:
   http:
     method: GET
     url: https://api.example.com/v1/search
@@ -113,12 +130,14 @@ const HTTP: &str = "\
 ";
 
 const COMMAND: &str = "\
+exec:
   command:
     entrypoint: .glee/tools/<name>/run.sh
     args: ['--', '${text}']
 ";
 
 const PYTHON: &str = "\
+exec:
   python:
     module: main
     function: run

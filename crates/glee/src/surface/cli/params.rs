@@ -13,7 +13,11 @@ const MAX_BYTES: u64 = 16 << 20;
 
 /// `--params` first, then each `-p` on top of it. The schema says how a `-p` value is meant: for a
 /// string it is taken as it is, for anything else it is JSON.
-pub(super) fn read(whole: Option<&str>, pairs: &[String], spec: Option<&ToolSpec>) -> anyhow::Result<Map<String, Value>> {
+pub(super) fn read(
+    whole: Option<&str>,
+    pairs: &[String],
+    spec: Option<&ToolSpec>,
+) -> anyhow::Result<Map<String, Value>> {
     let mut params = match whole {
         Some(source) => self::whole(source)?,
         None => Map::new(),
@@ -27,14 +31,18 @@ pub(super) fn read(whole: Option<&str>, pairs: &[String], spec: Option<&ToolSpec
             bail!("`{key}` is given twice");
         }
         seen.push(key);
-        params.insert(key.to_owned(), value(text, spec.and_then(|it| type_of(it, key)))?);
+        params.insert(
+            key.to_owned(),
+            value(text, spec.and_then(|it| type_of(it, key)))?,
+        );
     }
     Ok(params)
 }
 
 fn whole(source: &str) -> anyhow::Result<Map<String, Value>> {
     let text = match source.strip_prefix('@') {
-        Some(path) => bounded(fs::File::open(path).with_context(|| path.to_owned())?).with_context(|| path.to_owned())?,
+        Some(path) => bounded(fs::File::open(path).with_context(|| path.to_owned())?)
+            .with_context(|| path.to_owned())?,
         None if source == "-" => bounded(io::stdin())?,
         None => source.to_owned(),
     };
@@ -54,7 +62,10 @@ fn bounded(from: impl Read) -> anyhow::Result<String> {
 }
 
 fn type_of<'a>(spec: &'a ToolSpec, key: &str) -> Option<&'a Value> {
-    spec.inputs.properties().find(|(name, _)| *name == key).and_then(|(_, it)| it.get("type"))
+    spec.inputs
+        .properties()
+        .find(|(name, _)| *name == key)
+        .and_then(|(_, it)| it.get("type"))
 }
 
 fn value(text: &str, kind: Option<&Value>) -> anyhow::Result<Value> {

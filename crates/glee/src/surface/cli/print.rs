@@ -46,8 +46,14 @@ pub(super) fn outcome(outcome: &Outcome, as_json: bool) -> anyhow::Result<()> {
                 note("warning", "33", warning);
             }
             if let Some(cut) = output.truncated {
-                let of = cut.total.map_or(String::new(), |total| format!(" of {total}"));
-                note("warning", "33", &format!("the output was cut after {}{of} bytes", cut.kept));
+                let of = cut
+                    .total
+                    .map_or(String::new(), |total| format!(" of {total}"));
+                note(
+                    "warning",
+                    "33",
+                    &format!("the output was cut after {}{of} bytes", cut.kept),
+                );
             }
             value(&output.value)
         }
@@ -60,16 +66,28 @@ pub(super) fn outcome(outcome: &Outcome, as_json: bool) -> anyhow::Result<()> {
 
 pub(super) fn failure(failure: &Failure) {
     for key in ["stdout", "stderr", "traceback", "body"] {
-        if let Some(text) = failure.details.get(key).and_then(Value::as_str).filter(|it| !it.is_empty()) {
+        if let Some(text) = failure
+            .details
+            .get(key)
+            .and_then(Value::as_str)
+            .filter(|it| !it.is_empty())
+        {
             note(key, "2", &format!("\n{}", text.trim_end()));
         }
     }
     let violations = failure.details.get("violations").and_then(Value::as_array);
     for violation in violations.into_iter().flatten().skip(3) {
         let text = |key: &str| violation[key].as_str().unwrap_or_default();
-        note("also", "2", &format!("{}: {}", text("pointer"), text("message")));
+        note(
+            "also",
+            "2",
+            &format!("{}: {}", text("pointer"), text("message")),
+        );
     }
-    error(&format!("{} [{}]", failure.message, failure.kind.code()), failure.hint.as_deref());
+    error(
+        &format!("{} [{}]", failure.message, failure.kind.code()),
+        failure.hint.as_deref(),
+    );
 }
 
 pub(super) fn error(message: &str, hint: Option<&str>) {
@@ -82,7 +100,11 @@ pub(super) fn error(message: &str, hint: Option<&str>) {
 /// One remark on stderr, with its first word in colour where colours are wanted.
 pub(super) fn note(word: &str, colour: &str, text: &str) {
     let mut stderr = io::stderr().lock();
-    let text = if stderr.is_terminal() { harmless(text) } else { text.to_owned() };
+    let text = if stderr.is_terminal() {
+        harmless(text)
+    } else {
+        text.to_owned()
+    };
     // There is nowhere left to complain to when stderr is gone.
     let _ = if wants_colour() && stderr.is_terminal() {
         writeln!(stderr, "\x1b[{colour}m{word}:\x1b[0m {text}")
@@ -108,5 +130,6 @@ fn harmless(text: &str) -> String {
 }
 
 pub(super) fn is_broken_pipe(err: &anyhow::Error) -> bool {
-    err.downcast_ref::<io::Error>().is_some_and(|it| it.kind() == io::ErrorKind::BrokenPipe)
+    err.downcast_ref::<io::Error>()
+        .is_some_and(|it| it.kind() == io::ErrorKind::BrokenPipe)
 }

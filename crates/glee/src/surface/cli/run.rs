@@ -16,7 +16,9 @@ use crate::dialect::native;
 /// Its value goes to stdout, everything else to stderr. With --json the whole outcome goes to stdout:
 /// {ok: true, value, warnings, meta} or {ok: false, error: {code, message, details, hint, retryable}, meta}.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:\n  glee run hello -p name=Ada\n  glee run web_search --params '{\"query\": \"rust\", \"count\": 3}'\n  echo '{\"path\": \".\"}' | glee run repo_stats --params -\n  glee run slack_notify -p channel=general -p message=hi --dry-run")]
+#[command(
+    after_help = "Examples:\n  glee run hello -p name=Ada\n  glee run web_search --params '{\"query\": \"rust\", \"count\": 3}'\n  echo '{\"path\": \".\"}' | glee run repo_stats --params -\n  glee run slack_notify -p channel=general -p message=hi --dry-run"
+)]
 pub(super) struct Args {
     /// The tool's name
     name: String,
@@ -39,7 +41,9 @@ pub(super) struct Args {
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    let seconds: f64 = text
+        .parse()
+        .map_err(|_| "not a number of seconds".to_owned())?;
     match Duration::try_from_secs_f64(seconds) {
         Ok(duration) if !duration.is_zero() => Ok(duration),
         _ => Err("must be more than nothing".to_owned()),
@@ -52,7 +56,9 @@ pub(super) fn run(session: &Session, args: Args) -> anyhow::Result<Status> {
     let call = Call {
         args: params::read(args.params.as_deref(), &args.param, spec.as_deref())?,
         tool: args.name,
-        caller: Caller { name: "user".to_owned() },
+        caller: Caller {
+            name: "user".to_owned(),
+        },
         timeout: args.timeout,
         cancel: Cancel::never(),
     };
@@ -79,7 +85,9 @@ fn dry_run(app: &App, call: Call, json: bool) -> anyhow::Result<Status> {
         }
         Err(failure) => {
             match json {
-                true => print::json(&serde_json::json!({"ok": false, "error": native::error(&failure)}))?,
+                true => print::json(
+                    &serde_json::json!({"ok": false, "error": native::error(&failure)}),
+                )?,
                 false => print::failure(&failure),
             }
             Ok(status::of(failure.kind))
@@ -96,9 +104,12 @@ async fn watched(app: &App, call: Call) -> glee_core::outcome::Outcome {
             return std::future::pending().await;
         }
         tokio::time::sleep(Duration::from_millis(300)).await;
-        let bar = ProgressBar::new_spinner().with_message(format!("running {name}")).with_style(
-            ProgressStyle::with_template("{spinner} {msg} {elapsed}").unwrap_or_else(|_| ProgressStyle::default_spinner()),
-        );
+        let bar = ProgressBar::new_spinner()
+            .with_message(format!("running {name}"))
+            .with_style(
+                ProgressStyle::with_template("{spinner} {msg} {elapsed}")
+                    .unwrap_or_else(|_| ProgressStyle::default_spinner()),
+            );
         bar.enable_steady_tick(Duration::from_millis(100));
         let _clear_when_dropped = Clear(bar);
         std::future::pending::<()>().await
@@ -112,7 +123,11 @@ async fn watched(app: &App, call: Call) -> glee_core::outcome::Outcome {
 
 async fn stop_signal() {
     use tokio::signal::unix::{SignalKind, signal};
-    let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+    let kinds = [
+        SignalKind::interrupt(),
+        SignalKind::terminate(),
+        SignalKind::hangup(),
+    ];
     let mut waits: Vec<_> = kinds.into_iter().filter_map(|it| signal(it).ok()).collect();
     let waits = waits.iter_mut().map(|it| Box::pin(it.recv()));
     futures_util::future::select_all(waits).await;

@@ -62,22 +62,45 @@ fn as_json(spec: &ToolSpec) -> Value {
 }
 
 fn as_text(spec: &ToolSpec) -> String {
-    let mut out = format!("{} (version {}, {})\n", spec.name, spec.version, spec.exec.kind());
+    let mut out = format!(
+        "{} (version {}, {})\n",
+        spec.name,
+        spec.version,
+        spec.exec.kind()
+    );
     if let Some(title) = &spec.title {
         out.push_str(&format!("{title}\n"));
     }
     out.push_str(&format!("{}\n\n", spec.description.trim_end()));
     out.push_str("Takes:\n");
-    let required = spec.inputs.source().get("required").and_then(Value::as_array);
+    let required = spec
+        .inputs
+        .source()
+        .get("required")
+        .and_then(Value::as_array);
     for (name, property) in spec.inputs.properties() {
-        let text = |key: &str| property.get(key).and_then(Value::as_str).unwrap_or_default();
+        let text = |key: &str| {
+            property
+                .get(key)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+        };
         let need = match property.get("default") {
             Some(default) => format!("default {default}"),
-            None if required.is_some_and(|it| it.iter().any(|it| it == name)) => "required".to_owned(),
+            None if required.is_some_and(|it| it.iter().any(|it| it == name)) => {
+                "required".to_owned()
+            }
             None => "optional".to_owned(),
         };
-        let kind = if text("type").is_empty() { "any" } else { text("type") };
-        out.push_str(&format!("  {name}: {kind}, {need}  {}\n", text("description")));
+        let kind = if text("type").is_empty() {
+            "any"
+        } else {
+            text("type")
+        };
+        out.push_str(&format!(
+            "  {name}: {kind}, {need}  {}\n",
+            text("description")
+        ));
     }
     if spec.inputs.properties().next().is_none() {
         out.push_str("  nothing\n");
@@ -87,10 +110,24 @@ fn as_text(spec: &ToolSpec) -> String {
     let network = match &permissions.network {
         Network::None => "none".to_owned(),
         Network::Public => "any public host".to_owned(),
-        Network::Hosts(hosts) => hosts.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+        Network::Hosts(hosts) => hosts
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(", "),
     };
-    let listed = |paths: &[String]| if paths.is_empty() { "nothing".to_owned() } else { paths.join(", ") };
-    out.push_str(&format!("  network  {network}\n  reads    {}\n  writes   {}\n", listed(&permissions.read), listed(&permissions.write)));
+    let listed = |paths: &[String]| {
+        if paths.is_empty() {
+            "nothing".to_owned()
+        } else {
+            paths.join(", ")
+        }
+    };
+    out.push_str(&format!(
+        "  network  {network}\n  reads    {}\n  writes   {}\n",
+        listed(&permissions.read),
+        listed(&permissions.write)
+    ));
     let secrets: Vec<String> = permissions
         .secrets
         .iter()
@@ -102,14 +139,19 @@ fn as_text(spec: &ToolSpec) -> String {
     out.push_str(&format!("  secrets  {}\n", listed(&secrets)));
     match &spec.approval {
         Approval::Never => {}
-        Approval::Always { reason } => out.push_str(&format!("\nA person must approve each run: {reason}\n")),
+        Approval::Always { reason } => {
+            out.push_str(&format!("\nA person must approve each run: {reason}\n"))
+        }
     }
     if let Origin::Agent { creator } = &spec.origin {
         out.push_str(&format!("\nMade by the agent `{creator}`.\n"));
     }
     if let Some(example) = spec.examples.first() {
         let params = Value::Object(example.params.clone());
-        out.push_str(&format!("\nExample: {}\n  glee run {} --params '{params}'\n", example.description, spec.name));
+        out.push_str(&format!(
+            "\nExample: {}\n  glee run {} --params '{params}'\n",
+            example.description, spec.name
+        ));
     }
     out.push_str(&format!("\n{}\n", spec.source.display()));
     out

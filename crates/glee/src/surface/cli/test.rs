@@ -37,9 +37,15 @@ pub(super) fn run(session: &Session, args: &Args) -> anyhow::Result<Status> {
             return Ok(status::of(failure.kind));
         }
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
     let mut results = Vec::new();
-    for spec in tools.tools().filter(|it| args.names.is_empty() || args.names.contains(&it.name)) {
+    for spec in tools
+        .tools()
+        .filter(|it| args.names.is_empty() || args.names.contains(&it.name))
+    {
         for (at, example) in spec.examples.iter().enumerate() {
             let verdict = runtime.block_on(try_example(&app, spec, example));
             let title = match example.description.as_str() {
@@ -56,11 +62,18 @@ pub(super) fn run(session: &Session, args: &Args) -> anyhow::Result<Status> {
             results.push((title, verdict));
         }
     }
-    let broken: Vec<_> = tools.broken().filter(|(name, _)| args.names.is_empty() || args.names.iter().any(|it| it == name)).collect();
+    let broken: Vec<_> = tools
+        .broken()
+        .filter(|(name, _)| args.names.is_empty() || args.names.iter().any(|it| it == name))
+        .collect();
     summary(session, &results, &broken)
 }
 
-fn summary(session: &Session, results: &[(String, Verdict)], broken: &[(&str, &str)]) -> anyhow::Result<Status> {
+fn summary(
+    session: &Session,
+    results: &[(String, Verdict)],
+    broken: &[(&str, &str)],
+) -> anyhow::Result<Status> {
     let count = |is: fn(&Verdict) -> bool| results.iter().filter(|(_, it)| is(it)).count();
     let passed = count(|it| matches!(it, Verdict::Passed));
     let failed = count(|it| matches!(it, Verdict::Failed(_)));
@@ -70,20 +83,40 @@ fn summary(session: &Session, results: &[(String, Verdict)], broken: &[(&str, &s
             .iter()
             .map(|(title, verdict)| match verdict {
                 Verdict::Passed => json!({"example": title, "result": "passed"}),
-                Verdict::Failed(why) => json!({"example": title, "result": "failed", "reason": why}),
-                Verdict::NotRun(why) => json!({"example": title, "result": "not run", "reason": why}),
+                Verdict::Failed(why) => {
+                    json!({"example": title, "result": "failed", "reason": why})
+                }
+                Verdict::NotRun(why) => {
+                    json!({"example": title, "result": "not run", "reason": why})
+                }
             })
             .collect();
-        let broken: Vec<Value> = broken.iter().map(|(name, why)| json!({"tool": name, "reason": why})).collect();
-        print::json(&json!({"passed": passed, "failed": failed, "not_run": not_run, "broken": broken, "examples": examples}))?;
+        let broken: Vec<Value> = broken
+            .iter()
+            .map(|(name, why)| json!({"tool": name, "reason": why}))
+            .collect();
+        print::json(
+            &json!({"passed": passed, "failed": failed, "not_run": not_run, "broken": broken, "examples": examples}),
+        )?;
     } else {
         for (name, why) in broken {
-            print::error(&format!("`{name}` cannot be used: {why}"), Some("run `glee lint`"));
+            print::error(
+                &format!("`{name}` cannot be used: {why}"),
+                Some("run `glee lint`"),
+            );
         }
-        let tail = if not_run > 0 { format!(", {not_run} not run") } else { String::new() };
+        let tail = if not_run > 0 {
+            format!(", {not_run} not run")
+        } else {
+            String::new()
+        };
         print::out(&format!("{passed} passed, {failed} failed{tail}"))?;
     }
-    Ok(if failed > 0 || !broken.is_empty() { Status::Failed } else { Status::Ok })
+    Ok(if failed > 0 || !broken.is_empty() {
+        Status::Failed
+    } else {
+        Status::Ok
+    })
 }
 
 async fn try_example(app: &App, spec: &ToolSpec, example: &Example) -> Verdict {
@@ -91,14 +124,21 @@ async fn try_example(app: &App, spec: &ToolSpec, example: &Example) -> Verdict {
         .call(Call {
             tool: spec.name.clone(),
             args: example.params.clone(),
-            caller: Caller { name: "user".to_owned() },
+            caller: Caller {
+                name: "user".to_owned(),
+            },
             timeout: None,
             cancel: Cancel::never(),
         })
         .await;
     match outcome.result {
         Ok(output) => compare(spec, example, &output),
-        Err(failure) if matches!(failure.kind, FailureKind::ApprovalRequired | FailureKind::SecretNotFound) => {
+        Err(failure)
+            if matches!(
+                failure.kind,
+                FailureKind::ApprovalRequired | FailureKind::SecretNotFound
+            ) =>
+        {
             Verdict::NotRun(failure.message)
         }
         Err(failure) => Verdict::Failed(format!("{} [{}]", failure.message, failure.kind.code())),
@@ -109,13 +149,17 @@ fn compare(spec: &ToolSpec, example: &Example, output: &Output) -> Verdict {
     if !output.warnings.is_empty() {
         return Verdict::Failed(output.warnings.join("; "));
     }
-    let Some(expected) = &example.expected else { return Verdict::Passed };
+    let Some(expected) = &example.expected else {
+        return Verdict::Passed;
+    };
     match (spec.outputs.format, &output.value) {
         (Format::Text, Value::String(actual)) if text_matches(expected, actual) => Verdict::Passed,
         (Format::Text, actual) => Verdict::Failed(format!("expected {expected:?}, got {actual}")),
         (Format::Json, actual) => match Expected::parse(expected) {
             Err(err) => Verdict::Failed(format!("expected_output is {err}")),
-            Ok(expected) => expected.difference(actual).map_or(Verdict::Passed, Verdict::Failed),
+            Ok(expected) => expected
+                .difference(actual)
+                .map_or(Verdict::Passed, Verdict::Failed),
         },
     }
 }

@@ -1,0 +1,346 @@
+//! Cases as data: each folder below `tests/cases/<area>/` is a tool, a call and what must come of it,
+//! run through the library and through the command line alike.
+//!
+//! `tool.yml` is the manifest; `call.json` the call; `outcome.json` the outcome, with `"..."` for what
+//! does not matter; `lint.json` the problems `glee lint` must find. Other files go into the tool's
+//! directory, those in `root/` into the project's root. `{{origin}}`, `{{port}}` and `{{root}}` are
+//! filled in. `UPDATE=1` writes the expectations anew, to be read before they are committed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use glee::app::{App, Call};
+use glee::dialect::native;
+use glee_core::example::Expected;
+use glee_core::port::{Answer, Caller, Cancel};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::support::{Scene, json as output_json, stderr, updating, wiring};
+use crate::upstream::Upstream;
+
+/// Every area has a test of its own, so that a failure says where.
+macro_rules! areas {
+    ($($area:ident),* $(,)?) => {
+        const AREAS: &[&str] = &[$(stringify!($area)),*];
+        $(#[test] fn $area() { run_area(stringify!($area)); })*
+    };
+}
+
+areas![approval, call, command, errors, http, json, lint, manifest, python, schema, secrets, shape, template];
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Given {
+    /// The ids of the requirements that the case is about.
+    spec: Vec<String>,
+    /// The tool to call, when it is not the one of the manifest.
+    #[serde(default)]
+    tool: Option<String>,
+    #[serde(default)]
+    args: Map<String, Value>,
+    /// The arguments as text, for what cannot be written as JSON.
+    #[serde(default)]
+    args_text: Option<String>,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    /// What the person says who is asked; only the library can be told.
+    #[serde(default)]
+    person: Option<Said>,
+    #[serde(default)]
+    timeout_ms: Option<u64>,
+    /// The exit code of `glee run`.
+    exit: i32,
+    /// Files, from the root, that must not be there afterwards: the forbidden thing did not happen.
+    #[serde(default)]
+    absent: Vec<PathBuf>,
+    /// Files, from the root, that must be there afterwards.
+    #[serde(default)]
+    present: Vec<PathBuf>,
+    /// Requests the upstream must have seen, in order; `"..."` for what does not matter.
+    #[serde(default)]
+    requests: Option<Value>,
+    /// Text that the audit log must hold.
+    #[serde(default)]
+    audit: Vec<String>,
+    /// Text that may stand nowhere: not in the outcome, not in the audit log.
+    #[serde(default)]
+    nowhere: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+enum Said {
+    Yes,
+    No(String),
+    Amend(Map<String, Value>),
+}
+
+fn folders() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases")
+}
+
+fn below(directory: &Path) -> Vec<PathBuf> {
+    let mut found: Vec<_> = fs::read_dir(directory).unwrap().map(|it| it.unwrap().path()).filter(|it| it.is_dir()).collect();
+    found.sort();
+    found
+}
+
+fn run_area(area: &str) {
+    let cases = below(&folders().join(area));
+    assert!(!cases.is_empty(), "the area {area} has no cases");
+    let failures = Mutex::new(Vec::new());
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while let Some(case) = cases.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
+                    let name = case.file_name().unwrap().to_string_lossy().into_owned();
+                    let result = std::panic::catch_unwind(|| run_case(case));
+                    match result {
+                        Ok(Ok(())) => {}
+                        Ok(Err(why)) => failures.lock().unwrap().push(format!("{area}/{name}: {why}")),
+                        Err(_) => failures.lock().unwrap().push(format!("{area}/{name}: panicked, see above")),
+                    }
+                }
+            });
+        }
+    });
+    let failures = failures.into_inner().unwrap();
+    assert!(failures.is_empty(), "{} of {} cases fail\n\n{}", failures.len(), cases.len(), failures.join("\n\n"));
+}
+
+fn run_case(case: &Path) -> Result<(), String> {
+    let given: Given = serde_json::from_str(&fs::read_to_string(case.join("call.json")).map_err(|err| err.to_string())?)
+        .map_err(|err| format!("call.json: {err}"))?;
+    if updating() || case.join("lint.json").exists() {
+        check_lint(case, &given)?;
+    }
+    if !case.join("outcome.json").exists() && case.join("lint.json").exists() {
+        return Ok(());
+    }
+    through_the_library(case, &given).map_err(|err| format!("library: {err}"))?;
+    if given.person.is_none() {
+        through_the_command_line(case, &given).map_err(|err| format!("command line: {err}"))?;
+    }
+    Ok(())
+}
+
+fn through_the_library(case: &Path, given: &Given) -> Result<(), String> {
+    let stage = Stage::set(case);
+    let answer = match &given.person {
+        None => Answer::Nobody { hint: "run it from a terminal, where a person can be asked".into() },
+        Some(Said::Yes) => Answer::Approved,
+        Some(Said::No(reason)) => Answer::Denied { reason: reason.clone() },
+        Some(Said::Amend(args)) => Answer::Amended(args.clone()),
+    };
+    // Arguments that are not JSON never reach the library.
+    if given.args_text.is_some() {
+        return Ok(());
+    }
+    let app = App::open(stage.scene.project(), wiring(given.env.clone(), answer)).map_err(|err| err.to_string())?;
+    let call = Call {
+        tool: given.tool.clone().unwrap_or(stage.tool.clone()),
+        args: given.args.clone(),
+        caller: Caller { name: "user".into() },
+        timeout: given.timeout_ms.map(std::time::Duration::from_millis),
+        cancel: Cancel::never(),
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let outcome = runtime.block_on(app.call(call));
+    stage.check(case, given, native::render(&outcome), Update::Allowed)
+}
+
+fn through_the_command_line(case: &Path, given: &Given) -> Result<(), String> {
+    let stage = Stage::set(case);
+    let tool = given.tool.clone().unwrap_or(stage.tool.clone());
+    let timeout = given.timeout_ms.map(|it| (it as f64 / 1000.0).to_string());
+    let mut args = vec!["run", &tool, "--json", "--params", "-"];
+    if let Some(timeout) = &timeout {
+        args.extend(["--timeout", timeout]);
+    }
+    let stdin = given.args_text.clone().unwrap_or_else(|| Value::Object(given.args.clone()).to_string());
+    let output = stage.scene.glee_with(&args, &given.env, &stdin);
+    if output.status.code() != Some(given.exit) {
+        return Err(format!("exit code {:?}, expected {}\n{}{}", output.status.code(), given.exit, crate::support::stdout(&output), stderr(&output)));
+    }
+    if given.args_text.is_some() {
+        let expected = fs::read_to_string(case.join("outcome.json")).unwrap();
+        let expected: Value = serde_json::from_str(&expected).unwrap();
+        let said = stderr(&output);
+        return match said.contains(expected["stderr"].as_str().unwrap()) {
+            true => stage.check_traces(given, &Value::Null),
+            false => Err(format!("stderr was {said}")),
+        };
+    }
+    stage.check(case, given, output_json(&output), Update::Forbidden)
+}
+
+fn check_lint(case: &Path, given: &Given) -> Result<(), String> {
+    let stage = Stage::set(case);
+    let output = stage.scene.glee(&["lint", "--json"]);
+    let found = output_json(&output);
+    let problems: Vec<Value> = found["problems"].as_array().unwrap().iter().map(|it| {
+        json!({"rule": it["rule"], "severity": it["severity"], "at": format!("{}:{}", it["line"], it["column"]), "message": it["message"], "fix": it["fix"]})
+    }).collect();
+    let path = case.join("lint.json");
+    if updating() && (path.exists() || !case.join("outcome.json").exists()) {
+        fs::write(&path, serde_json::to_string_pretty(&problems).unwrap() + "\n").unwrap();
+        return Ok(());
+    }
+    if !path.exists() {
+        return Ok(());
+    }
+    let errors = problems.iter().any(|it| it["severity"] == "error");
+    if output.status.code() != Some(i32::from(errors)) {
+        return Err(format!("lint exited with {:?}", output.status.code()));
+    }
+    let _ = given;
+    compare(&fs::read_to_string(path).unwrap(), &Value::Array(problems)).map_err(|err| format!("lint.json: {err}"))
+}
+
+enum Update {
+    Allowed,
+    Forbidden,
+}
+
+/// A project made from a case folder, with an upstream of its own.
+struct Stage {
+    scene: Scene,
+    upstream: Upstream,
+    tool: String,
+}
+
+impl Stage {
+    fn set(case: &Path) -> Stage {
+        let scene = Scene::new();
+        let upstream = Upstream::start();
+        let manifest = fs::read(case.join("tool.yml")).unwrap_or_default();
+        let tool = String::from_utf8_lossy(&manifest)
+            .lines()
+            .find_map(|it| it.strip_prefix("name: ").map(|it| it.trim().trim_matches(['"', '\'']).to_owned()))
+            .unwrap_or_else(|| "tool".to_owned());
+        let directory = fs::read_to_string(case.join("directory")).map_or(tool.clone(), |it| it.trim().to_owned());
+        let stage = Stage { scene, upstream, tool };
+        stage.copy(case, case, Path::new(".glee/tools").join(&directory).as_path());
+        stage
+    }
+
+    fn copy(&self, case: &Path, from: &Path, to: &Path) {
+        for entry in fs::read_dir(from).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            let is_ours = from == case && ["call.json", "outcome.json", "lint.json", "directory"].contains(&name.as_str());
+            if is_ours {
+                continue;
+            }
+            if path.is_dir() {
+                let inside = if from == case && name == "root" { PathBuf::new() } else { to.join(&name) };
+                self.copy(case, &path, &inside);
+                continue;
+            }
+            let target = to.join(&name);
+            match String::from_utf8(fs::read(&path).unwrap()) {
+                Ok(text) => {
+                    let origin = self.upstream.origin();
+                    let port = origin.rsplit(':').next().unwrap().to_owned();
+                    let text = text
+                        .replace("{{origin}}", &origin)
+                        .replace("{{port}}", &port)
+                        .replace("{{root}}", &self.scene.root.display().to_string());
+                    self.scene.write(&target.to_string_lossy(), &text);
+                }
+                Err(err) => {
+                    let target = self.scene.root.join(target);
+                    fs::create_dir_all(target.parent().unwrap()).unwrap();
+                    fs::write(target, err.into_bytes()).unwrap();
+                }
+            }
+        }
+    }
+
+    fn check(&self, case: &Path, given: &Given, mut outcome: Value, update: Update) -> Result<(), String> {
+        let path = case.join("outcome.json");
+        let expected = fs::read_to_string(&path).unwrap_or_default();
+        self.check_traces(given, &outcome)?;
+        if !expected.contains("\"meta\"") {
+            outcome.as_object_mut().unwrap().shift_remove("meta");
+        }
+        let difference = compare(&expected, &self.unfill(outcome.clone()));
+        if difference.is_err() && updating() && matches!(update, Update::Allowed) {
+            let text = serde_json::to_string_pretty(&self.unfill(outcome)).unwrap();
+            fs::write(&path, text + "\n").unwrap();
+            return Ok(());
+        }
+        difference
+    }
+
+    /// Puts the placeholders back, so that an expectation holds on every machine.
+    fn unfill(&self, value: Value) -> Value {
+        let origin = self.upstream.origin();
+        let port = origin.rsplit(':').next().unwrap();
+        let text = value.to_string();
+        let text = text
+            .replace(&origin, "{{origin}}")
+            .replace(&format!("127.0.0.1:{port}"), "127.0.0.1:{{port}}")
+            .replace(&self.scene.root.display().to_string(), "{{root}}");
+        serde_json::from_str(&text).unwrap()
+    }
+
+    fn check_traces(&self, given: &Given, outcome: &Value) -> Result<(), String> {
+        let present = |path: &PathBuf| self.scene.root.join(path).exists();
+        if let Some(path) = given.absent.iter().find(|it| present(it)) {
+            return Err(format!("{} is there and must not be", path.display()));
+        }
+        if let Some(path) = given.present.iter().find(|it| !present(it)) {
+            return Err(format!("{} is not there; {outcome}", path.display()));
+        }
+        if let Some(expected) = &given.requests {
+            let seen: Vec<Value> = self.upstream.requests().iter().map(|it| it.to_json()).collect();
+            compare(&expected.to_string(), &self.unfill(Value::Array(seen))).map_err(|err| format!("requests: {err}"))?;
+        }
+        let audit = fs::read_to_string(self.scene.project().audit_log()).unwrap_or_default();
+        if let Some(text) = given.audit.iter().find(|it| !audit.contains(it.as_str())) {
+            return Err(format!("the audit log has no `{text}`:\n{audit}"));
+        }
+        for text in &given.nowhere {
+            if outcome.to_string().contains(text.as_str()) || audit.contains(text.as_str()) {
+                return Err(format!("`{text}` got out:\n{outcome}\n{audit}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn compare(expected: &str, actual: &Value) -> Result<(), String> {
+    if expected.trim().is_empty() {
+        return Err(format!("no expectation; got {actual:#}"));
+    }
+    let expected = Expected::parse(expected).map_err(|err| err.to_string())?;
+    match expected.difference(actual) {
+        None => Ok(()),
+        Some(difference) => Err(format!("{difference}\nwhole: {actual:#}")),
+    }
+}
+
+#[test]
+fn there_are_enough_cases_and_every_requirement_has_one() {
+    let mut count = 0;
+    let mut named = BTreeSet::new();
+    for area in below(&folders()) {
+        let name = area.file_name().unwrap().to_string_lossy().into_owned();
+        assert!(AREAS.contains(&name.as_str()), "no test runs the area {name}");
+        for case in below(&area) {
+            count += 1;
+            let given: Given = serde_json::from_str(&fs::read_to_string(case.join("call.json")).unwrap()).unwrap();
+            assert!(!given.spec.is_empty(), "{} names no requirement", case.display());
+            named.extend(given.spec);
+        }
+    }
+    assert!(count >= 120, "{count} cases");
+    let wanted = ["F1", "F2", "F3", "F4", "F5", "F6", "C1", "C2", "C3", "C4", "C5", "C6", "E1", "E2", "E3", "M2", "M3", "M4"];
+    let missing: Vec<_> = wanted.iter().filter(|it| !named.contains(**it)).collect();
+    assert!(missing.is_empty(), "no case for {missing:?}");
+}

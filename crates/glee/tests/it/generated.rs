@@ -1,0 +1,35 @@
+//! What is generated from the code is checked in, and current. `UPDATE=1 cargo test` rewrites it.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::support::{repository, updating};
+
+fn current(path: &str, value: &Value) {
+    let path = repository().join(path);
+    let text = serde_json::to_string_pretty(value).unwrap() + "\n";
+    if updating() {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, &text).unwrap();
+    }
+    let stored = fs::read_to_string(&path).unwrap_or_default();
+    assert!(stored == text, "{} is not current; run `UPDATE=1 cargo test`", path.display());
+}
+
+#[test]
+fn tool_schema_is_current() {
+    current("schemas/tool.schema.json", &glee::dialect::manifest::schema());
+}
+
+#[test]
+fn config_schema_is_current() {
+    current("schemas/config.schema.json", &glee::config::schema());
+}
+
+#[test]
+fn the_schemas_are_schemas() {
+    for schema in [glee::dialect::manifest::schema(), glee::config::schema()] {
+        assert!(jsonschema::meta::is_valid(&schema));
+    }
+}

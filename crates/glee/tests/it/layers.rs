@@ -1,0 +1,103 @@
+//! Who may know whom. Each arrow that is not listed here is an arrow that does not exist.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::support::repository;
+
+/// A module of the `glee` crate, and the others it may name.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("app", &["config", "dialect", "exec", "observe", "project", "store"]),
+    ("approve", &[]),
+    ("config", &["dialect"]),
+    ("dialect", &[]),
+    ("exec", &[]),
+    ("lint", &["config", "dialect", "exec", "project", "store"]),
+    ("observe", &[]),
+    ("project", &[]),
+    ("store", &["dialect"]),
+    ("surface", &["app", "approve", "config", "dialect", "exec", "lint", "project"]),
+];
+
+/// Words that a crate may not hold, because of what they would bring in.
+const FORBIDDEN: &[(&str, &[&str])] = &[
+    ("glee-core", &["tokio", "reqwest", "clap", "axum", "std::fs", "std::net::Tcp", "std::process", "std::env", "glee_sandbox", "derive(Serialize", "derive(Deserialize"]),
+    ("glee-sandbox", &["glee_core", "tokio", "serde", "async fn"]),
+];
+
+fn sources(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|it| it == "rs") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// The code of a file, without comments.
+fn code(path: &Path) -> String {
+    let text = fs::read_to_string(path).unwrap();
+    text.lines().filter(|it| !it.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn modules_know_only_whom_they_may() {
+    let src = repository().join("crates/glee/src");
+    let mut broken = Vec::new();
+    for path in sources(&src) {
+        let inside = path.strip_prefix(&src).unwrap().to_string_lossy().into_owned();
+        let module = inside.split(['/', '.']).next().unwrap().to_owned();
+        if ["lib", "main"].contains(&module.as_str()) {
+            continue;
+        }
+        let (_, allowed) = ARROWS.iter().find(|(name, _)| *name == module).unwrap_or_else(|| panic!("{module} is not in ARROWS"));
+        for used in code(&path).split("crate::").skip(1) {
+            let other: String = used.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+            if other != module && !allowed.contains(&other.as_str()) {
+                broken.push(format!("{inside} knows {other}"));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
+#[test]
+fn no_dialect_knows_another() {
+    let dialects = repository().join("crates/glee/src/dialect");
+    let shared = ["document", "problem", "yaml"];
+    for path in sources(&dialects.join("manifest")) {
+        let text = code(&path);
+        for other in ["native"] {
+            assert!(!text.contains(&format!("::{other}")), "{} knows {other}", path.display());
+        }
+    }
+    for name in shared {
+        let text = code(&dialects.join(format!("{name}.rs")));
+        assert!(!text.contains("manifest") && !text.contains("native"), "{name} knows a dialect");
+    }
+}
+
+#[test]
+fn crates_hold_only_what_they_may() {
+    for (name, words) in FORBIDDEN {
+        for path in sources(&repository().join("crates").join(name).join("src")) {
+            let text = code(&path);
+            for word in *words {
+                assert!(!text.contains(word), "{} says {word}", path.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn unsafe_stands_only_in_the_sandbox() {
+    for name in ["glee", "glee-core"] {
+        for path in sources(&repository().join("crates").join(name).join("src")) {
+            assert!(!code(&path).contains("unsafe "), "{}", path.display());
+        }
+    }
+}

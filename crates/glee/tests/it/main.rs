@@ -1,0 +1,6 @@
+//! All integration tests of the crate, in one binary.
+
+mod cases;
+mod generated;
+mod layers;
+mod support;

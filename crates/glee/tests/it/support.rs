@@ -1,0 +1,117 @@
+//! What tests share: a throw-away project, the binary, JSON files that may leave parts open.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use glee::app::Wiring;
+use glee::project::Project;
+use glee_core::port::{Answer, Approver, Later, Question, Secrets};
+use glee_core::secret::Secret;
+use serde_json::Value;
+use tempfile::TempDir;
+
+pub(crate) const GLEE: &str = env!("CARGO_BIN_EXE_glee");
+
+/// A project in a directory of its own, gone when dropped.
+pub(crate) struct Scene {
+    pub(crate) root: PathBuf,
+    _directory: TempDir,
+}
+
+impl Scene {
+    pub(crate) fn new() -> Scene {
+        let directory = tempfile::Builder::new().prefix("glee-test-").tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join(".glee/tools")).unwrap();
+        Scene { root, _directory: directory }
+    }
+
+    pub(crate) fn write(&self, path: &str, text: &str) -> PathBuf {
+        let path = self.root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        if text.starts_with("#!") {
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        path
+    }
+
+    pub(crate) fn project(&self) -> Project {
+        Project::at(&self.root).unwrap().unwrap()
+    }
+
+    /// Runs the binary in the project, with nothing of the test's own environment but the PATH.
+    pub(crate) fn glee(&self, args: &[&str]) -> Output {
+        self.glee_with(args, &BTreeMap::new(), "")
+    }
+
+    pub(crate) fn glee_with(&self, args: &[&str], env: &BTreeMap<String, String>, stdin: &str) -> Output {
+        let mut child = Command::new(GLEE)
+            .args(args)
+            .current_dir(&self.root)
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .envs(env)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // A command that does not read its input may be gone already.
+        let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
+        child.wait_with_output().unwrap()
+    }
+}
+
+/// What differs between a test and the command line: secrets from a map, a scripted person, and the
+/// real binary as the launcher.
+pub(crate) fn wiring(secrets: BTreeMap<String, String>, answer: Answer) -> Wiring {
+    Wiring {
+        approver: std::sync::Arc::new(Person(answer)),
+        secrets: std::sync::Arc::new(Known(secrets)),
+        launcher: GLEE.into(),
+    }
+}
+
+struct Person(Answer);
+
+impl Approver for Person {
+    fn ask<'a>(&'a self, _: &'a Question<'a>) -> Later<'a, Answer> {
+        let answer = self.0.clone();
+        Box::pin(async move { answer })
+    }
+}
+
+struct Known(BTreeMap<String, String>);
+
+impl Secrets for Known {
+    fn get(&self, name: &str) -> Option<Secret> {
+        self.0.get(name).map(|it| Secret::new(it.clone()))
+    }
+}
+
+pub(crate) fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+pub(crate) fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+pub(crate) fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|err| panic!("{err}: {}{}", stdout(output), stderr(output)))
+}
+
+/// Whether files that are generated or expected should be written anew: `UPDATE=1 cargo test`.
+pub(crate) fn updating() -> bool {
+    std::env::var_os("UPDATE").is_some()
+}
+
+pub(crate) fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
