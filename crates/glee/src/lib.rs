@@ -1,1 +1,3 @@
 //! glee
+
+pub mod exec;

@@ -1,0 +1,3 @@
+//! How admitted calls are run.
+
+pub mod http;
