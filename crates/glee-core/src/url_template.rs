@@ -130,10 +130,21 @@ impl UrlTemplate {
             .flat_map(Template::holes)
     }
 
+    /// Whether the author left the whole URL to one argument, as a tool that fetches any page does.
+    fn is_one_hole(&self, origin: &Template) -> bool {
+        origin.whole().is_some() && self.segments.is_empty() && self.query.is_empty()
+    }
+
     pub fn fill(&self, scope: &Scope<'_>) -> Result<Url, FillError> {
         let mut text = match &self.origin {
             Origin::Fixed(url) => url.as_str().trim_end_matches('/').to_owned(),
-            Origin::Filled(template) => template.text(scope)?.ok_or_else(|| absent(template))?,
+            Origin::Filled(template) => {
+                let origin = template.text(scope)?.ok_or_else(|| absent(template))?;
+                if !self.is_one_hole(template) {
+                    only_an_origin(&origin)?;
+                }
+                origin
+            }
         };
         for segment in &self.segments {
             text.push('/');
@@ -251,6 +262,18 @@ fn check(url: &Url) -> Result<(), UrlTemplateError> {
     Ok(())
 }
 
+/// An argument that stands for a host must not bring a path or a query along: `x.test/admin?` would
+/// turn the author's own path into a value.
+fn only_an_origin(text: &str) -> Result<(), FillError> {
+    let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
+    if rest.contains(['/', '\\', '?', '#', '@']) || rest.contains(char::is_control) {
+        return Err(FillError::NotAUrl(
+            "what fills its host may hold only a host and a port".into(),
+        ));
+    }
+    Ok(())
+}
+
 fn fill_segment(segment: &Template, scope: &Scope<'_>) -> Result<String, FillError> {
     let Some(hole) = segment.holes().next() else {
         // The author's own text: `..` in it is the author's business.
@@ -349,6 +372,23 @@ mod tests {
         assert_eq!(
             fill("https://${host}/x", json!({"host": "y.test"})).unwrap(),
             "https://y.test/x"
+        );
+        for bad in [
+            "y.test/admin?",
+            "y.test\\admin",
+            "y.test?",
+            "y.test#",
+            "u@y.test",
+            "y.te\tst",
+        ] {
+            assert!(
+                fill("https://${host}/x", json!({"host": bad})).is_err(),
+                "{bad}"
+            );
+        }
+        assert_eq!(
+            fill("${a}/x", json!({"a": "http://y.test:81"})).unwrap(),
+            "http://y.test:81/x"
         );
         assert_eq!(
             fill("${a}", json!({"a": "http://y.test/p?q=1"})).unwrap(),

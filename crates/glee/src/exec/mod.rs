@@ -1,3 +1,4 @@
+<<<<<<< HEAD
 //! Running what was admitted: one `match`, one file per kind.
 
 mod command;
@@ -52,3 +53,8 @@ pub fn preview(call: &Admitted) -> Result<Value, Failure> {
         Exec::Python(it) => python::preview(it, call),
     }
 }
+=======
+//! How admitted calls are run.
+
+pub mod http;
+>>>>>>> http
