@@ -12,7 +12,7 @@ use crate::outcome::{Failure, FailureKind};
 use crate::permission::{Grant, SecretNeed};
 use crate::policy::{self, Case, Decision, Rule};
 use crate::port::{Answer, Approver, Caller, Cancel, Question, Secrets};
-use crate::schema::Violation;
+use crate::schema::sentence;
 use crate::secret::SecretValues;
 use crate::template::Scope;
 
@@ -170,26 +170,6 @@ fn check(spec: &ToolSpec, args: &Map<String, Value>) -> Result<(), Failure> {
     Err(Failure::new(FailureKind::InvalidInput, message).with("violations", listed))
 }
 
-/// The violations in one line, for those who only read the message.
-pub fn sentence(violations: &[Violation]) -> String {
-    const SHOWN: usize = 3;
-    let shown: Vec<String> = violations
-        .iter()
-        .take(SHOWN)
-        .map(|it| match it.pointer.as_str() {
-            "" => it.message.clone(),
-            pointer => format!("{pointer}: {}", it.message),
-        })
-        .collect();
-    let more = violations.len().saturating_sub(SHOWN);
-    let tail = if more > 0 {
-        format!("; and {more} more")
-    } else {
-        String::new()
-    };
-    format!("{}{tail}", shown.join("; "))
-}
-
 /// `Some(reason)` when a person must be asked.
 fn judge(
     gate: &Gate,
@@ -246,7 +226,12 @@ fn secrets(gate: &Gate, spec: &ToolSpec) -> Result<SecretValues, Failure> {
     let mut values = SecretValues::new();
     let mut missing = Vec::new();
     for (name, need) in &spec.permissions.secrets {
-        match (gate.secrets.get(name), need) {
+        // An empty variable is how people unset one; it protects nothing and unlocks nothing.
+        let secret = gate
+            .secrets
+            .get(name)
+            .filter(|it| !it.reveal().trim().is_empty());
+        match (secret, need) {
             (Some(secret), _) => {
                 values.insert(name.clone(), secret);
             }

@@ -149,9 +149,10 @@ fn forms(secret: &str) -> Vec<String> {
             let encoded = encoding.encode(&padded);
             let start = [0, 2, 3][offset];
             let end = padded.len() / 3 * 4;
-            if let Some(stable) = encoded.get(start..end) {
-                forms.push(stable.to_owned());
-            }
+            let stable = encoded.get(start..end).map(str::to_owned);
+            // Where nothing stands behind the secret, its last characters are known as well.
+            let last = encoded.get(start..).map(str::to_owned);
+            forms.extend(stable.into_iter().chain(last));
         }
     }
     forms

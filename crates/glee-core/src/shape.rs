@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value};
 
-use crate::admit::sentence;
 use crate::json;
 use crate::model::{Field, Format, OnMismatch, Outputs};
 use crate::outcome::{Failure, FailureKind, Output, Truncated};
+use crate::schema::sentence;
 
 /// What an executor brings back.
 #[derive(Clone, Debug, PartialEq)]

@@ -151,15 +151,12 @@ fn read_tools(project: &Project) -> Result<Snapshot, OpenError> {
     Ok(manifests::snapshot(documents))
 }
 
-/// Secrets are environment variables of glee's own process. An empty one is as good as none.
+/// Secrets are environment variables of glee's own process.
 struct Environment;
 
 impl Secrets for Environment {
     fn get(&self, name: &str) -> Option<Secret> {
-        std::env::var(name)
-            .ok()
-            .filter(|it| !it.is_empty())
-            .map(Secret::new)
+        std::env::var(name).ok().map(Secret::new)
     }
 }
 

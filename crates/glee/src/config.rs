@@ -36,7 +36,7 @@ pub fn schema() -> Value {
 
 static SCHEMA: LazyLock<Schema> = LazyLock::new(|| match Schema::new(schema()) {
     Ok(schema) => schema,
-    Err(err) => unreachable!("the config schema is generated, and bounded: {err}"),
+    Err(err) => unreachable!("the config schema is generated, and bounded: {err:?}"),
 });
 
 /// Reads the config; a project without one has the defaults.
@@ -64,7 +64,7 @@ pub fn read(text: String) -> Read {
             problems: Vec::new(),
         };
     }
-    let (wire, node, mut problems) = document::read::<Wire>(&text, &SCHEMA);
+    let (wire, node, mut problems) = document::read::<Wire>(&text, &SCHEMA, &[]);
     let (Some(wire), Some(node)) = (wire, node) else {
         return Read {
             config: None,

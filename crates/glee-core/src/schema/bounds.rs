@@ -71,28 +71,16 @@ struct Node {
 
 /// The deepest value that can be checked within `MAX_WORK`, at most `MAX_DEPTH`; an error when not
 /// even a flat value can, when the schema refers outside itself or to itself without end.
-pub(super) fn deepest_value(schema: &Value) -> Result<usize, SchemaError> {
+pub(super) fn deepest_value(schema: &Value) -> Result<usize, Vec<SchemaError>> {
     let mut graph = Graph::default();
-    graph.collect(schema, String::new(), 0)?;
-    graph.link()?;
-    let mut deeper: Vec<u64> = Vec::new();
-    for depth in 0..=MAX_DEPTH {
-        let work = graph.work(&deeper)?;
-        if work[0] > MAX_WORK {
-            return match depth.checked_sub(1) {
-                Some(deepest) if deepest > 0 => Ok(deepest),
-                _ => Err(error(
-                    "",
-                    "its references expand to more than 100 000 subschemas",
-                )),
-            };
-        }
-        if work == deeper {
-            break;
-        }
-        deeper = work;
+    graph
+        .collect(schema, String::new(), 0)
+        .map_err(|err| vec![err])?;
+    graph.link();
+    if !graph.errors.is_empty() {
+        return Err(graph.errors);
     }
-    Ok(MAX_DEPTH)
+    graph.deepest().map_err(|err| vec![err])
 }
 
 #[derive(Default)]
@@ -100,9 +88,32 @@ struct Graph {
     nodes: Vec<Node>,
     by_pointer: HashMap<String, usize>,
     by_anchor: HashMap<String, usize>,
+    /// What is wrong with single references; the whole schema is read all the same.
+    errors: Vec<SchemaError>,
 }
 
 impl Graph {
+    fn deepest(&self) -> Result<usize, SchemaError> {
+        let mut deeper: Vec<u64> = Vec::new();
+        for depth in 0..=MAX_DEPTH {
+            let work = self.work(&deeper)?;
+            if work[0] > MAX_WORK {
+                return match depth.checked_sub(1) {
+                    Some(deepest) if deepest > 0 => Ok(deepest),
+                    _ => Err(error(
+                        "",
+                        "its references expand to more than 100 000 subschemas",
+                    )),
+                };
+            }
+            if work == deeper {
+                break;
+            }
+            deeper = work;
+        }
+        Ok(MAX_DEPTH)
+    }
+
     fn collect(
         &mut self,
         schema: &Value,
@@ -145,14 +156,13 @@ impl Graph {
         }
         for key in ["$ref", "$dynamicRef"] {
             if let Some(target) = map.get(key) {
-                let local = target.as_str().and_then(|it| it.strip_prefix('#'));
-                let local = local.ok_or_else(|| {
-                    error(
+                match target.as_str().and_then(|it| it.strip_prefix('#')) {
+                    Some(local) => self.nodes[at].reference = Some(percent_decoded(local)),
+                    None => self.errors.push(error(
                         &format!("{pointer}/{key}"),
                         "refers outside this schema; only `#/…` is allowed, nothing is ever fetched",
-                    )
-                })?;
-                self.nodes[at].reference = Some(percent_decoded(local));
+                    )),
+                }
             }
         }
         for &(keyword, holds) in IN_PLACE {
@@ -202,7 +212,7 @@ impl Graph {
     }
 
     /// Turns references into edges.
-    fn link(&mut self) -> Result<(), SchemaError> {
+    fn link(&mut self) {
         for at in 0..self.nodes.len() {
             let Some(target) = self.nodes[at].reference.take() else {
                 continue;
@@ -212,13 +222,15 @@ impl Graph {
                 it if it.starts_with('/') => self.by_pointer.get(it).copied(),
                 anchor => self.by_anchor.get(anchor).copied(),
             };
-            let found = found.ok_or_else(|| {
-                let place = format!("{}/$ref", self.nodes[at].pointer);
-                error(&place, &format!("`#{target}` is not in this schema"))
-            })?;
-            self.nodes[at].in_place.push(found);
+            match found {
+                Some(found) => self.nodes[at].in_place.push(found),
+                None => {
+                    let place = format!("{}/$ref", self.nodes[at].pointer);
+                    self.errors
+                        .push(error(&place, &format!("`#{target}` is not in this schema")));
+                }
+            }
         }
-        Ok(())
     }
 
     /// For each node, the work along one chain of a value one level deeper than `deeper` tells.

@@ -56,14 +56,14 @@ pub enum Breach {
 
 impl Schema {
     /// Takes a schema that is bounded and refers only to itself.
-    pub fn new(source: Value) -> Result<Schema, SchemaError> {
+    pub fn new(source: Value) -> Result<Schema, Vec<SchemaError>> {
         if let Some(dialect) = source.get("$schema")
             && dialect.as_str().map(|it| it.trim_end_matches('#')) != Some(DIALECT)
         {
-            return Err(SchemaError {
+            return Err(vec![SchemaError {
                 pointer: "/$schema".into(),
                 reason: format!("only JSON Schema 2020-12 is understood ({DIALECT})"),
-            });
+            }]);
         }
         let deepest_value = bounds::deepest_value(&source)?;
         Ok(Schema(Arc::new(Inner {
@@ -153,7 +153,11 @@ fn compile(source: &Value) -> Result<Validator, SchemaError> {
         .map_err(|err| SchemaError {
             // What the compiler complains about is a place in the schema itself.
             pointer: err.instance_path().to_string(),
-            reason: shorten(err.to_string()),
+            reason: describe(&err, &Value::Null)
+                .into_iter()
+                .map(|it| it.message)
+                .collect::<Vec<_>>()
+                .join("; "),
         })
 }
 
@@ -243,18 +247,44 @@ fn describe(err: &ValidationError<'_>, schema: &Value) -> Vec<Violation> {
             {
                 Some(form) => form.iter().flat_map(|it| describe(it, schema)).collect(),
                 None => {
-                    let forms: Vec<_> = context
+                    let expected: Vec<_> = context
                         .iter()
                         .flatten()
-                        .flat_map(|it| describe(it, schema))
-                        .map(|it| it.message)
+                        .filter_map(|it| match it.kind() {
+                            Kind::Type { kind } => Some(types(kind)),
+                            _ => None,
+                        })
                         .collect();
-                    one(forms.join(", or "))
+                    one(format!(
+                        "must be {}, not {}",
+                        expected.join(" or "),
+                        type_of(err.instance())
+                    ))
                 }
             }
         }
         _ => one(err.to_string()),
     }
+}
+
+/// The violations in one line, for those who only read the message.
+pub fn sentence(violations: &[Violation]) -> String {
+    const SHOWN: usize = 3;
+    let shown: Vec<String> = violations
+        .iter()
+        .take(SHOWN)
+        .map(|it| match it.pointer.as_str() {
+            "" => it.message.clone(),
+            pointer => format!("{pointer}: {}", it.message),
+        })
+        .collect();
+    let more = violations.len().saturating_sub(SHOWN);
+    let tail = if more > 0 {
+        format!("; and {more} more")
+    } else {
+        String::new()
+    };
+    format!("{}{tail}", shown.join("; "))
 }
 
 fn types(kind: &TypeKind) -> String {

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use glee_core::schema::{Breach, Schema, Violation};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::problem::Problem;
 use super::yaml::{self, Node};
@@ -13,11 +14,13 @@ use super::yaml::{self, Node};
 /// Largest document, in bytes.
 pub const MAX_BYTES: u64 = 1 << 20;
 
-/// Reads `text` as a `T`. Without problems there is a `T`; with problems there may still be a tree,
-/// for those who want to check more.
+/// Reads `text` as a `T`. With problems there may still be a `T`, made without the keys that nobody
+/// knows and with `stand_ins` for top-level keys that are missing or wrong, for those who want to
+/// find every problem in one run; it is not to be used for more.
 pub fn read<T: DeserializeOwned>(
     text: &str,
     schema: &Schema,
+    stand_ins: &[(&str, &str)],
 ) -> (Option<T>, Option<Node>, Vec<Problem>) {
     let (node, mut problems) = yaml::parse(text);
     let Some(node) = node else {
@@ -26,21 +29,42 @@ pub fn read<T: DeserializeOwned>(
         }
         return (None, None, problems);
     };
-    let value = node.to_value();
-    problems.extend(
-        schema
-            .violations(&value)
-            .iter()
-            .map(|it| problem(it, &node)),
-    );
-    if !problems.is_empty() {
-        return (None, Some(node), problems);
+    let mut value = node.to_value();
+    let violations = schema.violations(&value);
+    if !violations.is_empty() {
+        problems.extend(violations.iter().map(|it| problem(it, &node)));
+        repair(&mut value, &violations, stand_ins);
     }
     match serde_json::from_value(value) {
         Ok(document) => (Some(document), Some(node), problems),
         Err(err) => {
-            problems.push(Problem::error("schema", node.place_of(""), err.to_string()));
+            if problems.is_empty() {
+                problems.push(Problem::error("schema", node.place_of(""), err.to_string()));
+            }
             (None, Some(node), problems)
+        }
+    }
+}
+
+fn repair(value: &mut Value, violations: &[Violation], stand_ins: &[(&str, &str)]) {
+    for violation in violations {
+        if let (Breach::Unknown { .. }, Some((parent, key))) =
+            (&violation.breach, violation.pointer.rsplit_once('/'))
+            && let Some(Value::Object(map)) = value.pointer_mut(parent)
+        {
+            map.shift_remove(&key.replace("~1", "/").replace("~0", "~"));
+        }
+    }
+    let Value::Object(map) = value else { return };
+    for (key, stand_in) in stand_ins {
+        let wrong = violations
+            .iter()
+            .any(|it| it.breach == Breach::Other && it.pointer.split('/').nth(1) == Some(*key));
+        if wrong || !map.contains_key(*key) {
+            map.insert(
+                (*key).to_owned(),
+                serde_json::from_str(stand_in).unwrap_or_default(),
+            );
         }
     }
 }

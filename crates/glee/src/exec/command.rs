@@ -9,7 +9,7 @@ use glee_core::model::{Command, Dashes};
 use glee_core::outcome::{Failure, FailureKind};
 use glee_core::permission::absolute;
 use glee_core::shape::{Body, Raw};
-use glee_core::template::{Template, as_text};
+use glee_core::template::{Scope, Template, as_text};
 use glee_sandbox::{Exit, Sandbox};
 use serde_json::{Value, json};
 
@@ -105,10 +105,11 @@ pub fn find_entrypoint(root: &Path, entrypoint: &str) -> Result<PathBuf, String>
 /// The words after the program's name. An absent argument drops its word; a list that fills a whole
 /// word becomes one word per element.
 fn arguments(command: &Command, call: &Admitted) -> Result<Vec<String>, Failure> {
+    let scope = call.scope();
     let mut words = Vec::new();
     let mut after_dashes = false;
     for template in &command.args {
-        for word in words_of(template, call)? {
+        for word in words_of(template, &scope)? {
             if word.contains('\0') {
                 return Err(invalid("an argument of a command cannot hold NUL".into()));
             }
@@ -132,9 +133,8 @@ fn arguments(command: &Command, call: &Admitted) -> Result<Vec<String>, Failure>
     Ok(words)
 }
 
-fn words_of(template: &Template, call: &Admitted) -> Result<Vec<String>, Failure> {
-    let scope = call.scope();
-    Ok(match template.value(&scope).map_err(too_large)? {
+fn words_of(template: &Template, scope: &Scope<'_>) -> Result<Vec<String>, Failure> {
+    Ok(match template.value(scope).map_err(too_large)? {
         None => Vec::new(),
         Some(Value::Array(items)) => items.into_iter().filter_map(as_text).collect(),
         Some(value) => as_text(value).into_iter().collect(),

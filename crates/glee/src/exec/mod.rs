@@ -1,4 +1,3 @@
-<<<<<<< HEAD
 //! Running what was admitted: one `match`, one file per kind.
 
 mod command;
@@ -53,8 +52,3 @@ pub fn preview(call: &Admitted) -> Result<Value, Failure> {
         Exec::Python(it) => python::preview(it, call),
     }
 }
-=======
-//! How admitted calls are run.
-
-pub mod http;
->>>>>>> http

@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -24,6 +25,9 @@ use tokio::net::unix::pipe;
 pub(super) const PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
 /// How much of a stream goes into a failure.
 const SHOWN: usize = 16 << 10;
+
+/// Room, in an answer, for what stands before the result itself.
+const ANSWER_HEAD: usize = 64 << 10;
 
 pub(super) struct Job {
     pub(super) program: PathBuf,
@@ -74,6 +78,7 @@ impl Captured {
 pub(super) fn scratch() -> Result<TempDir, Failure> {
     tempfile::Builder::new()
         .prefix("glee-")
+        .permissions(std::fs::Permissions::from_mode(0o700))
         .tempdir()
         .map_err(|err| {
             Failure::new(
@@ -133,7 +138,7 @@ pub(super) async fn run(job: Job, call: &Admitted, sandbox: &Sandbox) -> Result<
         let (stdout, stderr, answer, (), ()) = tokio::join!(
             capture(streams.stdout, keep),
             capture(streams.stderr, keep),
-            capture(streams.answer, keep),
+            capture(streams.answer, keep + ANSWER_HEAD),
             feed(streams.stdin),
             feed(streams.request),
         );
@@ -177,8 +182,7 @@ pub(super) async fn run(job: Job, call: &Admitted, sandbox: &Sandbox) -> Result<
                 ),
             )
             .with("timeout_ms", after.as_millis() as u64)
-            .hint("raise timeout_ms in the manifest if it needs longer")
-            .retryable(),
+            .hint("raise timeout_ms in the manifest if it needs longer"),
             &finished(Exit::Signal(9)),
         )),
         Stop::Cancelled => Err(with_output(

@@ -79,8 +79,9 @@ fn answer(call: &Admitted, finished: &Finished) -> Result<Raw, Failure> {
         return Err(process::bad_exit(call, finished).with("reason", "the function gave no result"));
     };
     if head["ok"] == true {
+        let kept = bytes.len().min(at + 1 + call.spec().limits.output_bytes);
         let answer = Captured {
-            bytes: bytes[at + 1..].to_vec(),
+            bytes: bytes[at + 1..kept].to_vec(),
             total: finished.answer.total - at as u64 - 1,
         };
         let truncated = answer.truncated();

@@ -4,7 +4,7 @@
 //! `tool.yml` is the manifest; `call.json` the call; `outcome.json` the outcome, with `"..."` for what
 //! does not matter; `lint.json` the problems `glee lint` must find. Other files go into the tool's
 //! directory, those in `root/` into the project's root. `{{origin}}`, `{{port}}` and `{{root}}` are
-//! filled in. `UPDATE=1` writes the expectations anew, to be read before they are committed.
+//! filled in. A `saved.yml` is saved over the manifest while the project is open. `UPDATE=1` writes the expectations anew, to be read before they are committed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,7 +19,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::support::{Scene, json as output_json, stderr, updating, wiring};
-use crate::upstream::Upstream;
+use crate::upstream::{Seen, Upstream};
 
 /// Every area has a test of its own, so that a failure says where.
 macro_rules! areas {
@@ -29,7 +29,10 @@ macro_rules! areas {
     };
 }
 
-areas![approval, call, command, errors, http, json, lint, manifest, python, schema, secrets, shape, template];
+areas![
+    approval, call, command, errors, http, json, lint, manifest, python, schema, secrets, shape,
+    template
+];
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -39,8 +42,9 @@ struct Given {
     /// The tool to call, when it is not the one of the manifest.
     #[serde(default)]
     tool: Option<String>,
+    /// Without arguments nothing is called: the case is about `glee lint`.
     #[serde(default)]
-    args: Map<String, Value>,
+    args: Option<Map<String, Value>>,
     /// The arguments as text, for what cannot be written as JSON.
     #[serde(default)]
     args_text: Option<String>,
@@ -83,7 +87,11 @@ fn folders() -> PathBuf {
 }
 
 fn below(directory: &Path) -> Vec<PathBuf> {
-    let mut found: Vec<_> = fs::read_dir(directory).unwrap().map(|it| it.unwrap().path()).filter(|it| it.is_dir()).collect();
+    let mut found: Vec<_> = fs::read_dir(directory)
+        .unwrap()
+        .map(|it| it.unwrap().path())
+        .filter(|it| it.is_dir())
+        .collect();
     found.sort();
     found
 }
@@ -96,33 +104,46 @@ fn run_area(area: &str) {
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                while let Some(case) = cases.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
+                while let Some(case) =
+                    cases.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
+                {
                     let name = case.file_name().unwrap().to_string_lossy().into_owned();
                     let result = std::panic::catch_unwind(|| run_case(case));
                     match result {
                         Ok(Ok(())) => {}
-                        Ok(Err(why)) => failures.lock().unwrap().push(format!("{area}/{name}: {why}")),
-                        Err(_) => failures.lock().unwrap().push(format!("{area}/{name}: panicked, see above")),
+                        Ok(Err(why)) => failures
+                            .lock()
+                            .unwrap()
+                            .push(format!("{area}/{name}: {why}")),
+                        Err(_) => failures
+                            .lock()
+                            .unwrap()
+                            .push(format!("{area}/{name}: panicked, see above")),
                     }
                 }
             });
         }
     });
     let failures = failures.into_inner().unwrap();
-    assert!(failures.is_empty(), "{} of {} cases fail\n\n{}", failures.len(), cases.len(), failures.join("\n\n"));
+    assert!(
+        failures.is_empty(),
+        "{} of {} cases fail\n\n{}",
+        failures.len(),
+        cases.len(),
+        failures.join("\n\n")
+    );
 }
 
 fn run_case(case: &Path) -> Result<(), String> {
-    let given: Given = serde_json::from_str(&fs::read_to_string(case.join("call.json")).map_err(|err| err.to_string())?)
-        .map_err(|err| format!("call.json: {err}"))?;
-    if updating() || case.join("lint.json").exists() {
-        check_lint(case, &given)?;
-    }
-    if !case.join("outcome.json").exists() && case.join("lint.json").exists() {
-        return Ok(());
+    let given: Given = serde_json::from_str(
+        &fs::read_to_string(case.join("call.json")).map_err(|err| err.to_string())?,
+    )
+    .map_err(|err| format!("call.json: {err}"))?;
+    if given.args.is_none() && given.args_text.is_none() {
+        return check_lint(case);
     }
     through_the_library(case, &given).map_err(|err| format!("library: {err}"))?;
-    if given.person.is_none() {
+    if given.person.is_none() && !case.join("saved.yml").exists() {
         through_the_command_line(case, &given).map_err(|err| format!("command line: {err}"))?;
     }
     Ok(())
@@ -131,24 +152,39 @@ fn run_case(case: &Path) -> Result<(), String> {
 fn through_the_library(case: &Path, given: &Given) -> Result<(), String> {
     let stage = Stage::set(case);
     let answer = match &given.person {
-        None => Answer::Nobody { hint: "run it from a terminal, where a person can be asked".into() },
+        None => Answer::Nobody {
+            hint: "run it from a terminal, where a person can be asked".into(),
+        },
         Some(Said::Yes) => Answer::Approved,
-        Some(Said::No(reason)) => Answer::Denied { reason: reason.clone() },
+        Some(Said::No(reason)) => Answer::Denied {
+            reason: reason.clone(),
+        },
         Some(Said::Amend(args)) => Answer::Amended(args.clone()),
     };
     // Arguments that are not JSON never reach the library.
     if given.args_text.is_some() {
         return Ok(());
     }
-    let app = App::open(stage.scene.project(), wiring(given.env.clone(), answer)).map_err(|err| err.to_string())?;
+    let app = App::open(stage.scene.project(), wiring(given.env.clone(), answer))
+        .map_err(|err| err.to_string())?;
+    if let Ok(saved) = fs::read_to_string(stage.scene.root.join(".glee/tools/tool/saved.yml")) {
+        stage.scene.write(".glee/tools/tool/tool.yml", &saved);
+        app.reload().map_err(|err| err.to_string())?;
+    }
     let call = Call {
         tool: given.tool.clone().unwrap_or(stage.tool.clone()),
-        args: given.args.clone(),
-        caller: Caller { name: "user".into() },
+        args: given.args.clone().unwrap_or_default(),
+        caller: Caller {
+            name: "user".into(),
+        },
         timeout: given.timeout_ms.map(std::time::Duration::from_millis),
         cancel: Cancel::never(),
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
     let outcome = runtime.block_on(app.call(call));
     stage.check(case, given, native::render(&outcome), Update::Allowed)
 }
@@ -161,10 +197,19 @@ fn through_the_command_line(case: &Path, given: &Given) -> Result<(), String> {
     if let Some(timeout) = &timeout {
         args.extend(["--timeout", timeout]);
     }
-    let stdin = given.args_text.clone().unwrap_or_else(|| Value::Object(given.args.clone()).to_string());
+    let stdin = given
+        .args_text
+        .clone()
+        .unwrap_or_else(|| Value::Object(given.args.clone().unwrap_or_default()).to_string());
     let output = stage.scene.glee_with(&args, &given.env, &stdin);
     if output.status.code() != Some(given.exit) {
-        return Err(format!("exit code {:?}, expected {}\n{}{}", output.status.code(), given.exit, crate::support::stdout(&output), stderr(&output)));
+        return Err(format!(
+            "exit code {:?}, expected {}\n{}{}",
+            output.status.code(),
+            given.exit,
+            crate::support::stdout(&output),
+            stderr(&output)
+        ));
     }
     if given.args_text.is_some() {
         let expected = fs::read_to_string(case.join("outcome.json")).unwrap();
@@ -178,7 +223,7 @@ fn through_the_command_line(case: &Path, given: &Given) -> Result<(), String> {
     stage.check(case, given, output_json(&output), Update::Forbidden)
 }
 
-fn check_lint(case: &Path, given: &Given) -> Result<(), String> {
+fn check_lint(case: &Path) -> Result<(), String> {
     let stage = Stage::set(case);
     let output = stage.scene.glee(&["lint", "--json"]);
     let found = output_json(&output);
@@ -186,19 +231,20 @@ fn check_lint(case: &Path, given: &Given) -> Result<(), String> {
         json!({"rule": it["rule"], "severity": it["severity"], "at": format!("{}:{}", it["line"], it["column"]), "message": it["message"], "fix": it["fix"]})
     }).collect();
     let path = case.join("lint.json");
-    if updating() && (path.exists() || !case.join("outcome.json").exists()) {
-        fs::write(&path, serde_json::to_string_pretty(&problems).unwrap() + "\n").unwrap();
-        return Ok(());
-    }
-    if !path.exists() {
+    if updating() {
+        fs::write(
+            &path,
+            serde_json::to_string_pretty(&problems).unwrap() + "\n",
+        )
+        .unwrap();
         return Ok(());
     }
     let errors = problems.iter().any(|it| it["severity"] == "error");
     if output.status.code() != Some(i32::from(errors)) {
         return Err(format!("lint exited with {:?}", output.status.code()));
     }
-    let _ = given;
-    compare(&fs::read_to_string(path).unwrap(), &Value::Array(problems)).map_err(|err| format!("lint.json: {err}"))
+    compare(&fs::read_to_string(path).unwrap(), &Value::Array(problems))
+        .map_err(|err| format!("lint.json: {err}"))
 }
 
 enum Update {
@@ -220,11 +266,23 @@ impl Stage {
         let manifest = fs::read(case.join("tool.yml")).unwrap_or_default();
         let tool = String::from_utf8_lossy(&manifest)
             .lines()
-            .find_map(|it| it.strip_prefix("name: ").map(|it| it.trim().trim_matches(['"', '\'']).to_owned()))
+            .find_map(|it| {
+                it.strip_prefix("name: ")
+                    .map(|it| it.trim().trim_matches(['"', '\'']).to_owned())
+            })
             .unwrap_or_else(|| "tool".to_owned());
-        let directory = fs::read_to_string(case.join("directory")).map_or(tool.clone(), |it| it.trim().to_owned());
-        let stage = Stage { scene, upstream, tool };
-        stage.copy(case, case, Path::new(".glee/tools").join(&directory).as_path());
+        let directory = fs::read_to_string(case.join("directory"))
+            .map_or(tool.clone(), |it| it.trim().to_owned());
+        let stage = Stage {
+            scene,
+            upstream,
+            tool,
+        };
+        stage.copy(
+            case,
+            case,
+            Path::new(".glee/tools").join(&directory).as_path(),
+        );
         stage
     }
 
@@ -232,12 +290,17 @@ impl Stage {
         for entry in fs::read_dir(from).unwrap() {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            let is_ours = from == case && ["call.json", "outcome.json", "lint.json", "directory"].contains(&name.as_str());
+            let is_ours = from == case
+                && ["call.json", "outcome.json", "lint.json", "directory"].contains(&name.as_str());
             if is_ours {
                 continue;
             }
             if path.is_dir() {
-                let inside = if from == case && name == "root" { PathBuf::new() } else { to.join(&name) };
+                let inside = if from == case && name == "root" {
+                    PathBuf::new()
+                } else {
+                    to.join(&name)
+                };
                 self.copy(case, &path, &inside);
                 continue;
             }
@@ -261,7 +324,13 @@ impl Stage {
         }
     }
 
-    fn check(&self, case: &Path, given: &Given, mut outcome: Value, update: Update) -> Result<(), String> {
+    fn check(
+        &self,
+        case: &Path,
+        given: &Given,
+        mut outcome: Value,
+        update: Update,
+    ) -> Result<(), String> {
         let path = case.join("outcome.json");
         let expected = fs::read_to_string(&path).unwrap_or_default();
         self.check_traces(given, &outcome)?;
@@ -285,6 +354,7 @@ impl Stage {
         let text = text
             .replace(&origin, "{{origin}}")
             .replace(&format!("127.0.0.1:{port}"), "127.0.0.1:{{port}}")
+            .replace(&format!("port {port}"), "port {{port}}")
             .replace(&self.scene.root.display().to_string(), "{{root}}");
         serde_json::from_str(&text).unwrap()
     }
@@ -298,8 +368,14 @@ impl Stage {
             return Err(format!("{} is not there; {outcome}", path.display()));
         }
         if let Some(expected) = &given.requests {
-            let seen: Vec<Value> = self.upstream.requests().iter().map(|it| it.to_json()).collect();
-            compare(&expected.to_string(), &self.unfill(Value::Array(seen))).map_err(|err| format!("requests: {err}"))?;
+            let seen: Vec<Value> = self
+                .upstream
+                .requests()
+                .into_iter()
+                .map(seen_json)
+                .collect();
+            compare(&expected.to_string(), &self.unfill(Value::Array(seen)))
+                .map_err(|err| format!("requests: {err}"))?;
         }
         let audit = fs::read_to_string(self.scene.project().audit_log()).unwrap_or_default();
         if let Some(text) = given.audit.iter().find(|it| !audit.contains(it.as_str())) {
@@ -312,6 +388,10 @@ impl Stage {
         }
         Ok(())
     }
+}
+
+fn seen_json(seen: Seen) -> Value {
+    json!({"method": seen.method, "path": seen.path, "query": seen.query, "headers": seen.headers, "body": seen.body})
 }
 
 fn compare(expected: &str, actual: &Value) -> Result<(), String> {
@@ -331,16 +411,27 @@ fn there_are_enough_cases_and_every_requirement_has_one() {
     let mut named = BTreeSet::new();
     for area in below(&folders()) {
         let name = area.file_name().unwrap().to_string_lossy().into_owned();
-        assert!(AREAS.contains(&name.as_str()), "no test runs the area {name}");
+        assert!(
+            AREAS.contains(&name.as_str()),
+            "no test runs the area {name}"
+        );
         for case in below(&area) {
             count += 1;
-            let given: Given = serde_json::from_str(&fs::read_to_string(case.join("call.json")).unwrap()).unwrap();
-            assert!(!given.spec.is_empty(), "{} names no requirement", case.display());
+            let given: Given =
+                serde_json::from_str(&fs::read_to_string(case.join("call.json")).unwrap()).unwrap();
+            assert!(
+                !given.spec.is_empty(),
+                "{} names no requirement",
+                case.display()
+            );
             named.extend(given.spec);
         }
     }
     assert!(count >= 120, "{count} cases");
-    let wanted = ["F1", "F2", "F3", "F4", "F5", "F6", "C1", "C2", "C3", "C4", "C5", "C6", "E1", "E2", "E3", "M2", "M3", "M4"];
+    let wanted = [
+        "F1", "F2", "F3", "F4", "F5", "F6", "C1", "C2", "C3", "C4", "C5", "C6", "E1", "E2", "E3",
+        "M2", "M3", "M4",
+    ];
     let missing: Vec<_> = wanted.iter().filter(|it| !named.contains(**it)).collect();
     assert!(missing.is_empty(), "no case for {missing:?}");
 }

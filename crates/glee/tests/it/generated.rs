@@ -14,12 +14,19 @@ fn current(path: &str, value: &Value) {
         fs::write(&path, &text).unwrap();
     }
     let stored = fs::read_to_string(&path).unwrap_or_default();
-    assert!(stored == text, "{} is not current; run `UPDATE=1 cargo test`", path.display());
+    assert!(
+        stored == text,
+        "{} is not current; run `UPDATE=1 cargo test`",
+        path.display()
+    );
 }
 
 #[test]
 fn tool_schema_is_current() {
-    current("schemas/tool.schema.json", &glee::dialect::manifest::schema());
+    current(
+        "schemas/tool.schema.json",
+        &glee::dialect::manifest::schema(),
+    );
 }
 
 #[test]

@@ -7,7 +7,10 @@ use crate::support::repository;
 
 /// A module of the `glee` crate, and the others it may name.
 const ARROWS: &[(&str, &[&str])] = &[
-    ("app", &["config", "dialect", "exec", "observe", "project", "store"]),
+    (
+        "app",
+        &["config", "dialect", "exec", "observe", "project", "store"],
+    ),
     ("approve", &[]),
     ("config", &["dialect"]),
     ("dialect", &[]),
@@ -16,12 +19,32 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("observe", &[]),
     ("project", &[]),
     ("store", &["dialect"]),
-    ("surface", &["app", "approve", "config", "dialect", "exec", "lint", "project"]),
+    (
+        "surface",
+        &[
+            "app", "approve", "config", "dialect", "exec", "lint", "project",
+        ],
+    ),
 ];
 
 /// Words that a crate may not hold, because of what they would bring in.
 const FORBIDDEN: &[(&str, &[&str])] = &[
-    ("glee-core", &["tokio", "reqwest", "clap", "axum", "std::fs", "std::net::Tcp", "std::process", "std::env", "glee_sandbox", "derive(Serialize", "derive(Deserialize"]),
+    (
+        "glee-core",
+        &[
+            "tokio",
+            "reqwest",
+            "clap",
+            "axum",
+            "std::fs",
+            "std::net::Tcp",
+            "std::process",
+            "std::env",
+            "glee_sandbox",
+            "derive(Serialize",
+            "derive(Deserialize",
+        ],
+    ),
     ("glee-sandbox", &["glee_core", "tokio", "serde", "async fn"]),
 ];
 
@@ -41,7 +64,10 @@ fn sources(directory: &Path) -> Vec<PathBuf> {
 /// The code of a file, without comments.
 fn code(path: &Path) -> String {
     let text = fs::read_to_string(path).unwrap();
-    text.lines().filter(|it| !it.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+    text.lines()
+        .filter(|it| !it.trim_start().starts_with("//"))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 #[test]
@@ -49,14 +75,24 @@ fn modules_know_only_whom_they_may() {
     let src = repository().join("crates/glee/src");
     let mut broken = Vec::new();
     for path in sources(&src) {
-        let inside = path.strip_prefix(&src).unwrap().to_string_lossy().into_owned();
+        let inside = path
+            .strip_prefix(&src)
+            .unwrap()
+            .to_string_lossy()
+            .into_owned();
         let module = inside.split(['/', '.']).next().unwrap().to_owned();
         if ["lib", "main"].contains(&module.as_str()) {
             continue;
         }
-        let (_, allowed) = ARROWS.iter().find(|(name, _)| *name == module).unwrap_or_else(|| panic!("{module} is not in ARROWS"));
+        let (_, allowed) = ARROWS
+            .iter()
+            .find(|(name, _)| *name == module)
+            .unwrap_or_else(|| panic!("{module} is not in ARROWS"));
         for used in code(&path).split("crate::").skip(1) {
-            let other: String = used.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+            let other: String = used
+                .chars()
+                .take_while(|c| c.is_alphanumeric() || *c == '_')
+                .collect();
             if other != module && !allowed.contains(&other.as_str()) {
                 broken.push(format!("{inside} knows {other}"));
             }
@@ -72,12 +108,19 @@ fn no_dialect_knows_another() {
     for path in sources(&dialects.join("manifest")) {
         let text = code(&path);
         for other in ["native"] {
-            assert!(!text.contains(&format!("::{other}")), "{} knows {other}", path.display());
+            assert!(
+                !text.contains(&format!("::{other}")),
+                "{} knows {other}",
+                path.display()
+            );
         }
     }
     for name in shared {
         let text = code(&dialects.join(format!("{name}.rs")));
-        assert!(!text.contains("manifest") && !text.contains("native"), "{name} knows a dialect");
+        assert!(
+            !text.contains("manifest") && !text.contains("native"),
+            "{name} knows a dialect"
+        );
     }
 }
 

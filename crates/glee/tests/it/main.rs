@@ -4,3 +4,4 @@ mod cases;
 mod generated;
 mod layers;
 mod support;
+mod upstream;

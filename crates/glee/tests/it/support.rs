@@ -24,10 +24,16 @@ pub(crate) struct Scene {
 
 impl Scene {
     pub(crate) fn new() -> Scene {
-        let directory = tempfile::Builder::new().prefix("glee-test-").tempdir().unwrap();
+        let directory = tempfile::Builder::new()
+            .prefix("glee-test-")
+            .tempdir()
+            .unwrap();
         let root = directory.path().canonicalize().unwrap();
         fs::create_dir_all(root.join(".glee/tools")).unwrap();
-        Scene { root, _directory: directory }
+        Scene {
+            root,
+            _directory: directory,
+        }
     }
 
     pub(crate) fn write(&self, path: &str, text: &str) -> PathBuf {
@@ -49,7 +55,12 @@ impl Scene {
         self.glee_with(args, &BTreeMap::new(), "")
     }
 
-    pub(crate) fn glee_with(&self, args: &[&str], env: &BTreeMap<String, String>, stdin: &str) -> Output {
+    pub(crate) fn glee_with(
+        &self,
+        args: &[&str],
+        env: &BTreeMap<String, String>,
+        stdin: &str,
+    ) -> Output {
         let mut child = Command::new(GLEE)
             .args(args)
             .current_dir(&self.root)
@@ -113,5 +124,8 @@ pub(crate) fn updating() -> bool {
 }
 
 pub(crate) fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .unwrap()
 }

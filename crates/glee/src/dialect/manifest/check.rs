@@ -1,9 +1,8 @@
 //! What a manifest can get wrong although every word of it is allowed.
 
-use glee_core::admit::sentence;
 use glee_core::example::Expected;
 use glee_core::model::{Format, ToolSpec};
-use glee_core::schema::{Schema, escape};
+use glee_core::schema::{Schema, escape, sentence};
 use serde_json::Value;
 
 use super::super::problem::Problem;

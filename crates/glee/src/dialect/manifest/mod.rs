@@ -20,7 +20,7 @@ use glee_core::template::{Names, Template, TemplateError, TemplateProblem, Value
 use serde_json::Value;
 
 use super::document;
-use super::problem::{Problem, Severity};
+use super::problem::Problem;
 use super::yaml::Node;
 
 const MIB: usize = 1 << 20;
@@ -32,10 +32,26 @@ pub fn schema() -> Value {
 
 static SCHEMA: LazyLock<Schema> = LazyLock::new(|| match Schema::new(schema()) {
     Ok(schema) => schema,
-    Err(err) => unreachable!("the manifest schema is generated, and bounded: {err}"),
+    Err(err) => unreachable!("the manifest schema is generated, and bounded: {err:?}"),
 });
 
-/// A manifest that was read: a usable tool when no problem is an error.
+/// What stands in for a key that is missing or wrong, so that the rest of the manifest is checked in
+/// the same run. Only keys on which nothing else depends.
+const STAND_INS: &[(&str, &str)] = &[
+    ("name", "\"\""),
+    ("title", "null"),
+    ("description", "\"\""),
+    ("version", "1"),
+    ("tags", "[]"),
+    ("creator", "null"),
+    ("approval", "{\"required\": false}"),
+    ("examples", "[]"),
+    ("limits", "{}"),
+    ("annotations", "{}"),
+];
+
+/// A manifest that was read. The tool may be used only when no problem is an error; with errors it is
+/// there, as far as it could be made out, for finding more of them.
 pub struct Read {
     pub spec: Option<ToolSpec>,
     pub problems: Vec<Problem>,
@@ -44,7 +60,7 @@ pub struct Read {
 
 /// Reads a manifest that stands in a directory called `directory`.
 pub fn read(text: &str, directory: &str, source: &Path) -> Read {
-    let (manifest, node, problems) = document::read::<wire::Manifest>(text, &SCHEMA);
+    let (manifest, node, problems) = document::read::<wire::Manifest>(text, &SCHEMA, STAND_INS);
     let (Some(manifest), Some(node)) = (manifest, &node) else {
         return Read {
             spec: None,
@@ -59,11 +75,9 @@ pub fn read(text: &str, directory: &str, source: &Path) -> Read {
         problems,
     };
     let spec = reader.tool(manifest, directory, source);
-    let problems = reader.problems;
-    let sound = problems.iter().all(|it| it.severity < Severity::Error);
     Read {
-        spec: spec.filter(|_| sound),
-        problems,
+        spec,
+        problems: reader.problems,
         node: Some(node.clone()),
     }
 }
@@ -143,6 +157,14 @@ impl Reader<'_> {
     }
 
     fn name(&mut self, written: &str, directory: &str) {
+        if self
+            .node
+            .get("/name")
+            .is_none_or(|it| it.to_value() != written)
+        {
+            // A stand-in; that there is no name has been said.
+            return;
+        }
         if let Err(err) = name::check(written) {
             self.error("name", "/name", err.to_string());
         } else if written != directory {
@@ -196,12 +218,14 @@ impl Reader<'_> {
     fn schema(&mut self, source: Value, pointer: &str) -> Option<Schema> {
         match Schema::new(source) {
             Ok(schema) => Some(schema),
-            Err(err) => {
-                self.error(
-                    "invalid-schema",
-                    &format!("{pointer}{}", err.pointer),
-                    err.reason,
-                );
+            Err(errors) => {
+                for err in errors {
+                    self.error(
+                        "invalid-schema",
+                        &format!("{pointer}{}", err.pointer),
+                        err.reason,
+                    );
+                }
                 None
             }
         }

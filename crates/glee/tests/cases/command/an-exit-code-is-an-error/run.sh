@@ -1,0 +1,2 @@
+#!/bin/sh
+echo out; echo oops >&2; exit 7

@@ -1,0 +1,3 @@
+#!/usr/bin/env python3
+import json, sys
+print(json.dumps(sys.argv[1:]))

@@ -1,0 +1,2 @@
+#!/bin/sh
+cat here.txt; basename "$PWD"

@@ -1,0 +1,2 @@
+#!/bin/sh
+echo none found; exit 1

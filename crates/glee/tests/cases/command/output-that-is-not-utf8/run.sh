@@ -1,0 +1,2 @@
+#!/bin/sh
+printf 'a\377b'

@@ -1,0 +1,2 @@
+#!/bin/sh
+printf '  a\tb\n\nü'

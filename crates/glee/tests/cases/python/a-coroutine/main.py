@@ -1,0 +1,4 @@
+import asyncio
+async def run():
+    await asyncio.sleep(0)
+    return "awaited"

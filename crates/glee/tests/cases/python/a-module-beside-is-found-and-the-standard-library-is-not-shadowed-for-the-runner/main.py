@@ -1,0 +1,3 @@
+import helper
+def run():
+    return helper.VALUE

@@ -1,0 +1,1 @@
+import nothing_of_that_name

@@ -1,0 +1,2 @@
+def run(a, b="default"):
+    return {"a": a + 1, "b": b}

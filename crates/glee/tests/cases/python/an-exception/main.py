@@ -1,0 +1,5 @@
+def run():
+    return helper()
+
+def helper():
+    raise ValueError("no luck")

@@ -1,0 +1,2 @@
+def run(n, f):
+    return [n, f, n + 1, str(n)]

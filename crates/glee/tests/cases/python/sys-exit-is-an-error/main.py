@@ -1,0 +1,3 @@
+import sys
+def run():
+    sys.exit(0)

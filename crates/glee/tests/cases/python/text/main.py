@@ -1,0 +1,2 @@
+def run():
+    return "zeile 1\nzeile 2 ü"

@@ -1,0 +1,2 @@
+#!/bin/sh
+echo "$KEY" >&2; exit 1

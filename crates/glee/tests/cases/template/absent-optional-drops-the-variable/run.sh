@@ -1,0 +1,2 @@
+#!/bin/sh
+echo "opt=${OPT-unset} kept=$KEPT"
