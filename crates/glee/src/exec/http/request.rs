@@ -13,7 +13,8 @@ use super::{content, header, invalid};
 
 const AGENT: &str = concat!("glee/", env!("CARGO_PKG_VERSION"));
 
-#[derive(Clone, Debug)]
+/// Not printable: its URL and body may hold secrets.
+#[derive(Clone)]
 pub(super) struct Request {
     pub(super) method: reqwest::Method,
     pub(super) url: Url,
@@ -22,7 +23,7 @@ pub(super) struct Request {
     pub(super) body: Option<Body>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Body {
     pub(super) bytes: Bytes,
     pub(super) holds_secret: bool,
