@@ -97,10 +97,6 @@ impl Request {
 /// The URL, or why the arguments do not make one.
 pub(super) fn url(template: &UrlTemplate, scope: &Scope<'_>) -> Result<Url, Failure> {
     template.fill(scope).map_err(|err| match err {
-        // The message would repeat the whole segment, and a secret may be part of it.
-        FillError::Segment { name, .. } if template.holes().any(is_secret) => {
-            invalid(format!("`{name}` does not fit into the URL's path"))
-        }
         FillError::TooLarge(err) => too_large(err),
         err => invalid(err.to_string()),
     })
