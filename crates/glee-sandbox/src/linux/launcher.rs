@@ -5,17 +5,31 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::exit;
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{PidfdFlags, getpid, pidfd_open};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, getpid, pidfd_open, pidfd_send_signal, waitpid,
+};
 
-use super::message::{Unavailable, read_profile, write_unavailable};
-use super::namespaces::{self, Fork, Place};
+use super::cell::{self, Scratch};
+use super::cgroup::{self, Cgroup};
+use super::grants::{Access, settle};
+use super::landlock::{self, Held, ScratchRule};
+use super::limits::{self, Counted};
+use super::message::{Setup, read_setup, write_unavailable, write_weaker};
+use super::namespaces::{self, Fork};
+use super::privileges;
+use super::report::{Report, refusal};
+use super::root::{self, Root};
+use super::seccomp::{self, Metadata};
 use super::tree::Tree;
-use super::warden::{Warden, ready};
+use super::warden::Warden;
 use super::wire::{Control, Kind};
-use crate::{Confinement, Layer, LayerState, Profile, State, Strength, Tier};
+use crate::{Confinement, Layer, Network, Profile, Strength, Tier};
 
 /// The argument that makes a process a launcher.
 pub(super) const ARGUMENT: &str = "__launcher";
+
+/// A warden that ends with this wants to be followed by another, because its cell is used up.
+pub(super) const USED_UP: i32 = 3;
 
 /// Must be the first thing `main` does: when this process was started as a launcher it never returns.
 pub fn run_if_launcher() {
@@ -29,30 +43,17 @@ fn run() -> io::Result<()> {
     let mut control = Control::new(take_control()?);
     // A signal from the terminal glee runs in is for glee to answer, not for its launchers.
     let _ = rustix::process::setsid();
-    let Some(setup) = control.receive()? else {
+    let Some(frame) = control.receive()? else {
         return Ok(());
     };
-    if setup.kind != Kind::Setup {
+    if frame.kind != Kind::Setup {
         return Err(io::ErrorKind::InvalidData.into());
     }
-    let profile = read_profile(&setup.body)?;
-    let strength = strength(&profile);
-    if profile.confinement == Confinement::Required
-        && let Some((layer, why)) = strength.missing().next()
-    {
-        let refusal = Unavailable {
-            layer: layer.to_string(),
-            why: why.to_owned(),
-            what_to_do: "set sandbox: best-effort to run without it".to_owned(),
-        };
-        return control.send(Kind::Unavailable, &write_unavailable(&refusal), &[]);
-    }
-    match namespaces::enter() {
-        Place::Namespace => keep_warden(control, &profile, &strength),
-        Place::Host => {
-            rustix::process::set_child_subreaper(Some(getpid()))?;
-            guard(control, Tree::Adopted, &profile, &strength)
-        }
+    let setup = read_setup(&frame.body)?;
+    match setup.profile.confinement {
+        Confinement::Off => unconfined(control, &setup.profile),
+        _ if setup.ceiling >= Tier::FullWithoutCgroup => full(control, &setup),
+        _ => landlocked(control, &setup),
     }
 }
 
@@ -70,58 +71,206 @@ fn take_control() -> io::Result<OwnedFd> {
     Ok(control)
 }
 
-/// What this build holds of any profile.
-fn strength(profile: &Profile) -> Strength {
-    let why = if profile.confinement == Confinement::Off {
-        "confinement is off"
+/// No confinement, but the tree still ends as one.
+fn unconfined(control: Control, profile: &Profile) -> io::Result<()> {
+    let strength = Report::nothing("confinement is off");
+    if namespaces::enter_unconfined().is_err() {
+        rustix::process::set_child_subreaper(Some(getpid()))?;
+        limits::apply(&profile.limits, Counted::ByNobody)?;
+        return guard(control, Tree::Adopted, profile, &strength, None, None);
+    }
+    keep_wardens(control, |control| {
+        namespaces::show_own_proc();
+        limits::apply(&profile.limits, Counted::ByNobody)?;
+        guard(control, Tree::Namespace, profile, &strength, None, None)
+    })
+}
+
+/// All layers: a minimal root and namespaces, with Landlock and seccomp inside.
+fn full(control: Control, setup: &Setup) -> io::Result<()> {
+    let profile = &setup.profile;
+    let cgroup = if setup.ceiling == Tier::Full {
+        cgroup::join(&profile.limits).map_err(|err| err.to_string())
     } else {
-        "not built yet"
+        Err("not to be used".to_owned())
     };
-    let layers = Layer::ALL
-        .into_iter()
-        .map(|layer| LayerState {
-            layer,
-            state: State::Missing {
-                why: why.to_owned(),
-            },
-        })
-        .collect();
-    Strength {
-        tier: Tier::None,
-        layers,
-    }
-}
-
-/// Starts the warden as process 1 of a PID namespace and stays until it or glee is gone.
-fn keep_warden(control: Control, profile: &Profile, strength: &Strength) -> io::Result<()> {
-    let launcher = pidfd_open(getpid(), PidfdFlags::empty())?;
-    match namespaces::fork_into_pid_namespace()? {
-        Fork::Child => {
-            // The namespace must not outlive the launcher, even if that is killed before this line.
-            rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-            if !readable(launcher.as_fd())? {
-                namespaces::mount_proc();
-                guard(control, Tree::Namespace, profile, strength)?;
+    let network = match profile.network {
+        Network::Outbound { .. } => namespaces::Network::Shared,
+        Network::None | Network::Proxy { .. } => namespaces::Network::Own,
+    };
+    let root = namespaces::enter(network)
+        .map_err(|err| format!("user namespaces: {err}"))
+        .and_then(|()| root::build(profile).map_err(|err| format!("minimal root: {err}")));
+    let root = match root {
+        Ok(root) => root,
+        Err(why) => return control.send(Kind::Weaker, &write_weaker(&why), &[]),
+    };
+    privileges::hide_memory()?;
+    let kept = keep_wardens(control, |control| {
+        let scratch = match cell::furnish(&root, &profile.limits) {
+            Ok(scratch) => scratch,
+            Err(err) => {
+                return control.send(Kind::Weaker, &write_weaker(&format!("cell: {err}")), &[]);
             }
-            exit(0)
-        }
-        Fork::Parent(warden) => {
-            drop(launcher);
-            let mut watched = [
-                PollFd::new(&warden, PollFlags::IN),
-                // No flag is asked for, so that only the end of glee wakes us: the messages are the warden's.
-                PollFd::from_borrowed_fd(control.as_fd(), PollFlags::empty()),
-            ];
-            while let Err(rustix::io::Errno::INTR) = poll(&mut watched, None) {}
-            // Leaving takes the warden along, and with process 1 the kernel kills all of its namespace.
-            Ok(())
+        };
+        confine_and_guard(control, profile, &root, scratch, &cgroup)
+    });
+    drop(root);
+    if let Ok(cgroup) = cgroup {
+        cgroup.leave();
+    }
+    kept
+}
+
+/// The warden of the full tier: gives up everything, then serves.
+fn confine_and_guard(
+    control: Control,
+    profile: &Profile,
+    root: &Root,
+    scratch: Scratch,
+    cgroup: &Result<Cgroup, String>,
+) -> io::Result<()> {
+    let mut report = Report::default();
+    report.of(Layer::ProcessTree, Ok(()));
+    report.of(Layer::Root, Ok(()));
+    report.of(Layer::Protect, root.unprotected());
+    report.of(
+        Layer::Cgroup,
+        cgroup.as_ref().map(drop).map_err(Clone::clone),
+    );
+    limits::apply(
+        &profile.limits,
+        if cgroup.is_ok() {
+            Counted::ByCgroup
+        } else {
+            Counted::ByNobody
+        },
+    )?;
+    privileges::no_new_privileges()?;
+    report.of(
+        Layer::Landlock,
+        held(landlock::restrict(profile, ScratchRule::Private)),
+    );
+    privileges::drop_capabilities()?;
+    privileges::hide_memory()?;
+    let filtered =
+        seccomp::restrict(&profile.network, Metadata::Free).map_err(|err| err.to_string());
+    report.of(Layer::Network, network_held(profile, &filtered));
+    report.of(Layer::Seccomp, filtered);
+    guard(
+        control,
+        Tree::Namespace,
+        profile,
+        &report.strength(),
+        Some(scratch),
+        cgroup.as_ref().ok(),
+    )
+}
+
+/// Without namespaces: Landlock, seccomp and the adoption of orphans, all on the launcher itself.
+fn landlocked(control: Control, setup: &Setup) -> io::Result<()> {
+    let profile = &setup.profile;
+    let mut report = Report::default();
+    report.of(Layer::ProcessTree, Err(setup.why.clone()));
+    report.of(Layer::Root, Err(setup.why.clone()));
+    report.of(Layer::Cgroup, Err(setup.why.clone()));
+    let protects = settle(profile).iter().any(|it| it.1 == Access::Protected);
+    let unprotected = "landlock cannot take a path out of a grant".to_owned();
+    report.of(
+        Layer::Protect,
+        if protects { Err(unprotected) } else { Ok(()) },
+    );
+    rustix::process::set_child_subreaper(Some(getpid()))?;
+    limits::apply(&profile.limits, Counted::ByNobody)?;
+    privileges::no_new_privileges()?;
+    report.of(
+        Layer::Landlock,
+        held(landlock::restrict(profile, ScratchRule::None)),
+    );
+    privileges::drop_capabilities()?;
+    privileges::hide_memory()?;
+    let filtered =
+        seccomp::restrict(&profile.network, Metadata::Frozen).map_err(|err| err.to_string());
+    report.of(Layer::Network, network_held(profile, &filtered));
+    report.of(Layer::Seccomp, filtered);
+    guard(
+        control,
+        Tree::Adopted,
+        profile,
+        &report.strength(),
+        None,
+        None,
+    )
+}
+
+fn held(result: io::Result<Held>) -> Result<(), String> {
+    match result {
+        Ok(Held::All | Held::Files) => Ok(()),
+        Ok(Held::Nothing) => Err("the kernel has no landlock".to_owned()),
+        Err(err) => Err(err.to_string()),
+    }
+}
+
+fn network_held(profile: &Profile, filtered: &Result<(), String>) -> Result<(), String> {
+    match profile.network {
+        Network::None => filtered.clone(),
+        Network::Outbound { .. } | Network::Proxy { .. } => Err("not built yet".to_owned()),
+    }
+}
+
+/// Runs one warden after another, each as process 1 of a PID namespace, until one fails or glee is gone.
+fn keep_wardens(control: Control, warden: impl Fn(Control) -> io::Result<()>) -> io::Result<()> {
+    loop {
+        let launcher = pidfd_open(getpid(), PidfdFlags::empty())?;
+        match namespaces::fork_into_cell()? {
+            Fork::Child => {
+                // The namespace must not outlive the launcher, even if that is killed before this line.
+                rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+                let ended = if readable(launcher.as_fd())? {
+                    Ok(())
+                } else {
+                    warden(control)
+                };
+                exit(i32::from(ended.is_err()))
+            }
+            Fork::Parent(pid, ended) => {
+                if outlive(&control, pid, &ended)? != Some(USED_UP) {
+                    return Ok(());
+                }
+            }
         }
     }
 }
 
-fn guard(control: Control, tree: Tree, profile: &Profile, strength: &Strength) -> io::Result<()> {
-    ready(&control, strength)?;
-    let served = Warden::new(control, tree, profile.limits)?.serve();
+/// Waits for a warden to end, and ends it when glee is gone; its exit code if it ended by itself.
+fn outlive(control: &Control, warden: Pid, ended: &OwnedFd) -> io::Result<Option<i32>> {
+    let mut watched = [
+        PollFd::new(ended, PollFlags::IN),
+        // No flag is asked for, so that only the end of glee wakes us: the messages are the warden's.
+        PollFd::from_borrowed_fd(control.as_fd(), PollFlags::empty()),
+    ];
+    while let Err(rustix::io::Errno::INTR) = poll(&mut watched, None) {}
+    if watched[0].revents().is_empty() {
+        // With process 1 the kernel kills all of its namespace, and tells us when that is done.
+        pidfd_send_signal(ended, Signal::KILL)?;
+    }
+    let status = waitpid(Some(warden), WaitOptions::empty())?;
+    Ok(status.and_then(|it| it.1.exit_status()))
+}
+
+fn guard(
+    control: Control,
+    tree: Tree,
+    profile: &Profile,
+    strength: &Strength,
+    scratch: Option<Scratch>,
+    cgroup: Option<&Cgroup>,
+) -> io::Result<()> {
+    if let Some(refusal) = refusal(profile, strength) {
+        return control.send(Kind::Unavailable, &write_unavailable(&refusal), &[]);
+    }
+    let mut warden = Warden::new(control, tree, profile.limits, scratch, cgroup)?;
+    let served = warden.serve(strength);
     tree.end();
     served
 }

@@ -4,13 +4,22 @@
 //! once per profile and running call; it makes the namespaces. The *warden* is its child, process 1 of a PID
 //! namespace and already confined; it starts the *payload*, the program that was ordered, and ends its tree.
 
+mod cell;
+mod cgroup;
 mod child;
+mod grants;
+mod landlock;
 mod launcher;
+mod limits;
 mod message;
 mod namespaces;
 mod payload;
 mod pool;
+mod privileges;
+mod report;
+mod root;
 mod sandbox;
+mod seccomp;
 mod tree;
 mod warden;
 mod wire;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{self, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -13,10 +13,11 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, socketpair};
 
+use super::cgroup;
 use super::launcher::ARGUMENT;
-use super::message::{read_strength, read_unavailable};
-use super::wire::{Control, Frame, Kind};
-use crate::{StartError, Strength};
+use super::message::{read_strength, read_unavailable, read_weaker, write_setup};
+use super::wire::{Control, Frame, Kind, Malformed, Peeked};
+use crate::{StartError, Strength, Tier};
 
 /// An unused launcher is kept this long.
 const IDLE: Duration = Duration::from_secs(60);
@@ -32,13 +33,33 @@ pub(super) struct Launcher {
     pub(super) control: Control,
     pub(super) strength: Strength,
     /// The profile as the launcher was told it.
-    setup: Arc<[u8]>,
+    profile: Arc<[u8]>,
+    /// Whether the last warden has left and the next one has not yet said that it is ready.
+    pub(super) awaits_warden: bool,
 }
 
 impl Launcher {
     /// Waits for the next message; an error when the launcher is gone or silent.
     pub(super) fn answer(&mut self) -> io::Result<Frame> {
         answer(&mut self.control)
+    }
+
+    /// Takes the end out of the socket, if it is there.
+    pub(super) fn answer_if_there(&mut self) -> io::Result<Frame> {
+        match self.control.peek()? {
+            Peeked::Frame(Kind::Ended, _) => self.answer(),
+            _ => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+
+    /// Sends an order and waits for what became of it.
+    pub(super) fn order(&mut self, body: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<Frame> {
+        if self.awaits_warden && self.answer()?.kind != Kind::Ready {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        self.awaits_warden = false;
+        self.control.send(Kind::Order, body, fds)?;
+        self.answer()
     }
 }
 
@@ -67,19 +88,31 @@ struct Idle {
     since: Instant,
 }
 
+enum Attempt {
+    Ready(Launcher),
+    /// The machine cannot hold that much, and why.
+    Weaker(String),
+}
+
 /// The launchers that wait, and the thread that clears away those that are no longer needed.
 pub(super) struct Pool {
     program: PathBuf,
     idle: Mutex<HashMap<Arc<[u8]>, Vec<Idle>>>,
+    /// Profiles this machine can hold only in part.
+    lowered: Mutex<HashMap<Arc<[u8]>, (Tier, String)>>,
+    /// No more than this is attempted.
+    ceiling: Tier,
     retired: mpsc::Sender<process::Child>,
 }
 
 impl Pool {
-    pub(super) fn new(program: PathBuf) -> Arc<Pool> {
+    pub(super) fn new(program: PathBuf, ceiling: Tier) -> Arc<Pool> {
         let (retired, arriving) = mpsc::channel();
         let pool = Arc::new(Pool {
             program,
             idle: Mutex::default(),
+            lowered: Mutex::default(),
+            ceiling,
             retired,
         });
         let weak = Arc::downgrade(&pool);
@@ -91,8 +124,8 @@ impl Pool {
     }
 
     /// A launcher that waits, if there is one.
-    pub(super) fn take_idle(&self, setup: &[u8]) -> Option<Launcher> {
-        self.idle().get_mut(setup)?.pop().map(|it| it.launcher)
+    pub(super) fn take_idle(&self, profile: &[u8]) -> Option<Launcher> {
+        self.idle().get_mut(profile)?.pop().map(|it| it.launcher)
     }
 
     pub(super) fn put(&self, launcher: Launcher) {
@@ -101,7 +134,7 @@ impl Pool {
             launcher,
         };
         self.idle()
-            .entry(idle.launcher.setup.clone())
+            .entry(idle.launcher.profile.clone())
             .or_default()
             .push(idle);
     }
@@ -113,40 +146,66 @@ impl Pool {
         let _ = self.retired.send(launcher.process);
     }
 
-    /// Starts a launcher and waits until it holds the profile.
-    pub(super) fn start_launcher(&self, setup: &[u8]) -> Result<Launcher, StartError> {
+    /// Starts a launcher and waits until it holds the profile, or as much of it as the machine allows.
+    pub(super) fn start_launcher(&self, profile: &[u8]) -> Result<Launcher, StartError> {
+        let lowered = self.lowered().get(profile).cloned();
+        let (ceiling, why) = lowered.unwrap_or_else(|| (self.ceiling, "not to be used".to_owned()));
+        match self.try_launcher(profile, ceiling, &why)? {
+            Attempt::Ready(launcher) => Ok(launcher),
+            // Half-way into namespaces there is no way back, so a weaker launcher is another process.
+            Attempt::Weaker(why) => {
+                self.lowered()
+                    .insert(profile.into(), (Tier::Landlock, why.clone()));
+                match self.try_launcher(profile, Tier::Landlock, &why)? {
+                    Attempt::Ready(launcher) => Ok(launcher),
+                    Attempt::Weaker(_) => Err(StartError::Io(io::ErrorKind::InvalidData.into())),
+                }
+            }
+        }
+    }
+
+    fn try_launcher(
+        &self,
+        profile: &[u8],
+        ceiling: Tier,
+        why: &str,
+    ) -> Result<Attempt, StartError> {
         let (mut control, process) = self.spawn()?;
-        let told = control
-            .send(Kind::Setup, setup, &[])
-            .and_then(|()| answer(&mut control));
-        let frame = match told {
-            Ok(frame) => frame,
+        let told = control.send(Kind::Setup, &write_setup(profile, ceiling, why), &[]);
+        let attempt = told
+            .and_then(|()| answer(&mut control))
+            .map_err(StartError::Io)
+            .and_then(|frame| {
+                let malformed = |it: Malformed| StartError::Io(it.into());
+                match frame.kind {
+                    Kind::Ready => Ok(Ok(read_strength(&frame.body).map_err(malformed)?)),
+                    Kind::Weaker => Ok(Err(read_weaker(&frame.body).map_err(malformed)?)),
+                    Kind::Unavailable => {
+                        let it = read_unavailable(&frame.body).map_err(malformed)?;
+                        Err(StartError::Unavailable {
+                            layer: it.layer,
+                            why: it.why,
+                            what_to_do: it.what_to_do,
+                        })
+                    }
+                    _ => Err(malformed(Malformed)),
+                }
+            });
+        match attempt {
+            Ok(Ok(strength)) => Ok(Attempt::Ready(Launcher {
+                process,
+                control,
+                strength,
+                profile: profile.into(),
+                awaits_warden: false,
+            })),
+            Ok(Err(why)) => {
+                let _ = self.retired.send(process);
+                Ok(Attempt::Weaker(why))
+            }
             Err(err) => {
                 let _ = self.retired.send(process);
-                return Err(err.into());
-            }
-        };
-        match frame.kind {
-            Kind::Ready => {
-                let strength = read_strength(&frame.body).map_err(io::Error::from)?;
-                Ok(Launcher {
-                    process,
-                    control,
-                    strength,
-                    setup: setup.into(),
-                })
-            }
-            kind => {
-                let _ = self.retired.send(process);
-                if kind != Kind::Unavailable {
-                    return Err(StartError::Io(io::ErrorKind::InvalidData.into()));
-                }
-                let it = read_unavailable(&frame.body).map_err(io::Error::from)?;
-                Err(StartError::Unavailable {
-                    layer: it.layer,
-                    why: it.why,
-                    what_to_do: it.what_to_do,
-                })
+                Err(err)
             }
         }
     }
@@ -172,6 +231,10 @@ impl Pool {
     fn idle(&self) -> MutexGuard<'_, HashMap<Arc<[u8]>, Vec<Idle>>> {
         // The map is whole after every statement, so a panic elsewhere has broken nothing in it.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lowered(&self) -> MutexGuard<'_, HashMap<Arc<[u8]>, (Tier, String)>> {
+        self.lowered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn take_stale(&self) -> Vec<Launcher> {
@@ -213,7 +276,12 @@ fn clear_away(pool: &Weak<Pool>, arriving: &mpsc::Receiver<process::Child>) {
             if since.elapsed() > GRACE {
                 let _ = process.kill();
             }
-            matches!(process.try_wait(), Ok(None))
+            let leaves = matches!(process.try_wait(), Ok(None));
+            if !leaves {
+                // It has done so itself unless it was killed.
+                cgroup::remove(process.id());
+            }
+            leaves
         });
         if let Some(pool) = pool.upgrade() {
             for launcher in pool.take_stale() {

@@ -6,36 +6,56 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 
-use super::message::{self, read_order, write_end, write_failed};
+use super::cell::Scratch;
+use super::cgroup::{Cgroup, Counts};
+use super::launcher::USED_UP;
+use super::message::{Then, read_order, write_end, write_failed, write_strength};
 use super::payload::{self, Stack};
 use super::tree::{Reaped, Tree, Wait, reap};
 use super::wire::{Control, Frame, Kind};
-use crate::{End, Exit, Limit, Limits};
+use crate::{End, Exit, Limit, Limits, Strength};
 
-pub(super) struct Warden {
+pub(super) struct Warden<'a> {
     control: Control,
     tree: Tree,
     limits: Limits,
+    /// Present where it is private.
+    scratch: Option<Scratch>,
+    cgroup: Option<&'a Cgroup>,
+    counts: Counts,
     stack: Stack,
     children: OwnedFd,
 }
 
-impl Warden {
-    pub(super) fn new(control: Control, tree: Tree, limits: Limits) -> io::Result<Warden> {
+impl<'a> Warden<'a> {
+    pub(super) fn new(
+        control: Control,
+        tree: Tree,
+        limits: Limits,
+        scratch: Option<Scratch>,
+        cgroup: Option<&'a Cgroup>,
+    ) -> io::Result<Warden<'a>> {
+        let counts = cgroup.map(Cgroup::counts).unwrap_or_default();
+        let (stack, children) = (Stack::new(), child_signals()?);
         Ok(Warden {
             control,
             tree,
             limits,
-            stack: Stack::new(),
-            children: child_signals()?,
+            scratch,
+            cgroup,
+            counts,
+            stack,
+            children,
         })
     }
 
     /// Serves orders until glee is gone.
-    pub(super) fn serve(&mut self) -> io::Result<()> {
+    pub(super) fn serve(&mut self, strength: &Strength) -> io::Result<()> {
+        self.control
+            .send(Kind::Ready, &write_strength(strength), &[])?;
         while let Some(frame) = self.control.receive()? {
             match frame.kind {
-                Kind::Order => self.run(&frame)?,
+                Kind::Order => self.run(frame)?,
                 // It was meant for a payload that has ended meanwhile.
                 Kind::Kill => {}
                 _ => return Err(io::ErrorKind::InvalidData.into()),
@@ -44,18 +64,61 @@ impl Warden {
         Ok(())
     }
 
-    fn run(&mut self, frame: &Frame) -> io::Result<()> {
+    fn run(&mut self, frame: Frame) -> io::Result<()> {
         let order = read_order(&frame.body)?;
         let cpu_seconds = self.limits.cpu.map(|it| it.as_secs_f64().ceil() as u64);
-        match payload::start(&mut self.stack, &order, &frame.fds, cpu_seconds) {
-            Err(failed) => self.control.send(Kind::Failed, &write_failed(failed), &[]),
-            Ok(pid) => {
-                self.control.send(Kind::Started, &[], &[])?;
-                let reaped = self.watch(pid)?;
-                self.tree.end();
-                self.control
-                    .send(Kind::Ended, &write_end(&ended(&reaped)), &[])
-            }
+        let started = payload::start(&mut self.stack, &order, &frame.fds, cpu_seconds);
+        // Our copies of the payload's pipes must not outlive it.
+        drop(frame);
+        let pid = match started {
+            Err(failed) => return self.control.send(Kind::Failed, &write_failed(failed), &[]),
+            Ok(pid) => pid,
+        };
+        self.control.send(Kind::Started, &[], &[])?;
+        let reaped = self.watch(pid)?;
+        self.tree.end();
+        let end = self.ended(&reaped);
+        let untouched = self.scratch.as_ref().is_none_or(Scratch::is_untouched);
+        let then = if untouched { Then::Next } else { Then::Fresh };
+        self.control
+            .send(Kind::Ended, &write_end(&end, then), &[])?;
+        if then == Then::Fresh {
+            std::process::exit(USED_UP);
+        }
+        Ok(())
+    }
+
+    fn ended(&mut self, reaped: &Reaped) -> End {
+        let exit = if libc::WIFSIGNALED(reaped.status) {
+            Exit::Signal(libc::WTERMSIG(reaped.status))
+        } else {
+            Exit::Code(libc::WEXITSTATUS(reaped.status))
+        };
+        let usage = &reaped.usage;
+        let largest = u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024;
+        End {
+            exit,
+            cpu: duration(usage.ru_utime) + duration(usage.ru_stime),
+            peak_memory: self.cgroup.and_then(Cgroup::take_peak).unwrap_or(largest),
+            limit: self.limit_hit(exit),
+        }
+    }
+
+    fn limit_hit(&mut self, exit: Exit) -> Option<Limit> {
+        let before = self.counts;
+        self.counts = self.cgroup.map(Cgroup::counts).unwrap_or_default();
+        // A shell tells of a signal to its child by a code above 128.
+        let signal = match exit {
+            Exit::Signal(it) => it,
+            Exit::Code(it) => it - 128,
+        };
+        match signal {
+            libc::SIGXCPU => Some(Limit::Cpu),
+            libc::SIGXFSZ => Some(Limit::FileSize),
+            _ if self.counts.killed > before.killed => Some(Limit::Memory),
+            _ if self.counts.refused > before.refused => Some(Limit::Processes),
+            _ if self.scratch.as_ref().is_some_and(Scratch::is_full) => Some(Limit::Scratch),
+            _ => None,
         }
     }
 
@@ -95,26 +158,6 @@ impl Warden {
     }
 }
 
-fn ended(reaped: &Reaped) -> End {
-    let exit = if libc::WIFSIGNALED(reaped.status) {
-        Exit::Signal(libc::WTERMSIG(reaped.status))
-    } else {
-        Exit::Code(libc::WEXITSTATUS(reaped.status))
-    };
-    let limit = match exit {
-        Exit::Signal(libc::SIGXCPU) => Some(Limit::Cpu),
-        Exit::Signal(libc::SIGXFSZ) => Some(Limit::FileSize),
-        _ => None,
-    };
-    let usage = &reaped.usage;
-    End {
-        exit,
-        cpu: duration(usage.ru_utime) + duration(usage.ru_stime),
-        peak_memory: u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024,
-        limit,
-    }
-}
-
 fn duration(time: libc::timeval) -> Duration {
     Duration::new(
         u64::try_from(time.tv_sec).unwrap_or(0),
@@ -140,9 +183,4 @@ fn child_signals() -> io::Result<OwnedFd> {
         }
         Ok(OwnedFd::from_raw_fd(fd))
     }
-}
-
-/// Tells glee that this launcher holds the profile.
-pub(super) fn ready(control: &Control, strength: &crate::Strength) -> io::Result<()> {
-    control.send(Kind::Ready, &message::write_strength(strength), &[])
 }

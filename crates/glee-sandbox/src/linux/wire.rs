@@ -30,18 +30,20 @@ pub(super) enum Kind {
     // From the launcher.
     Ready,
     Unavailable,
+    Weaker,
     Started,
     Failed,
     Ended,
 }
 
 impl Kind {
-    const ALL: [Kind; 8] = [
+    const ALL: [Kind; 9] = [
         Kind::Setup,
         Kind::Order,
         Kind::Kill,
         Kind::Ready,
         Kind::Unavailable,
+        Kind::Weaker,
         Kind::Started,
         Kind::Failed,
         Kind::Ended,

@@ -136,3 +136,16 @@ pub(crate) fn gone_within(mark: &str, limit: Duration) {
         std::thread::sleep(Duration::from_millis(5));
     }
 }
+
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+#[track_caller]
+pub(crate) fn within(limit: Duration, mut done: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < limit, "not done within {limit:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
