@@ -5,13 +5,15 @@ use std::io;
 use std::path::Path;
 
 use landlock::{
-    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd,
-    Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset,
+    RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
 };
+
+use rustix::fs::FileType;
 
 use super::cell::SCRATCH;
 use super::grants::{Access, settle};
-use super::root::{devices, system_paths};
+use super::root::{devices, open_granted, system_paths};
 use crate::{Network, Profile};
 
 /// The newest rules this code knows; older kernels hold those they have.
@@ -50,7 +52,7 @@ pub(super) fn restrict(profile: &Profile, scratch: ScratchRule) -> io::Result<He
     let mut ruleset = ruleset.create().map_err(io::Error::other)?;
 
     for path in system_paths(&profile.network) {
-        ruleset = allow(ruleset, path, AccessFs::from_read(KNOWN))?;
+        ruleset = allow_system(ruleset, path, AccessFs::from_read(KNOWN))?;
     }
     for path in devices() {
         ruleset = allow(ruleset, path, AccessFs::ReadFile | AccessFs::WriteFile)?;
@@ -89,22 +91,30 @@ fn devices_and_ioctl() -> BitFlags<AccessFs> {
     AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev
 }
 
-/// A path that does not exist is nothing to allow.
+/// A system path may be a link. One that does not exist is nothing to allow.
+fn allow_system(
+    ruleset: RulesetCreated,
+    path: &Path,
+    rights: BitFlags<AccessFs>,
+) -> io::Result<RulesetCreated> {
+    match path.canonicalize() {
+        Ok(path) => allow(ruleset, &path, rights),
+        Err(_) => Ok(ruleset),
+    }
+}
+
 fn allow(
     ruleset: RulesetCreated,
     path: &Path,
     rights: BitFlags<AccessFs>,
 ) -> io::Result<RulesetCreated> {
-    let Ok(opened) = PathFd::new(path) else {
+    let Some((opened, kind)) = open_granted(path) else {
         return Ok(ruleset);
     };
-    let is_directory = path.metadata().is_ok_and(|it| it.is_dir());
-    let rights = if is_directory {
-        rights
-    } else {
-        rights & AccessFs::from_file(KNOWN)
+    let rights = match kind {
+        FileType::Directory => rights,
+        _ => rights & AccessFs::from_file(KNOWN),
     };
-    ruleset
-        .add_rule(PathBeneath::new(opened, rights))
-        .map_err(io::Error::other)
+    let rule = PathBeneath::new(opened, rights);
+    ruleset.add_rule(rule).map_err(io::Error::other)
 }

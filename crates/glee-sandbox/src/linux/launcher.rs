@@ -183,24 +183,24 @@ fn landlocked(control: Control, setup: &Setup) -> io::Result<()> {
     rustix::process::set_child_subreaper(Some(getpid()))?;
     limits::apply(&profile.limits, Counted::ByNobody)?;
     privileges::no_new_privileges()?;
+    let reached_before = signals_reach_glee();
     report.of(
         Layer::Landlock,
         held(landlock::restrict(profile, ScratchRule::None)),
     );
+    // Seen and not inferred, because a signal to everybody depends on it.
+    let tree = if reached_before && !signals_reach_glee() {
+        Tree::Scoped
+    } else {
+        Tree::Adopted
+    };
     privileges::drop_capabilities()?;
     privileges::hide_memory()?;
     let filtered =
         seccomp::restrict(&profile.network, Metadata::Frozen).map_err(|err| err.to_string());
     report.of(Layer::Network, network_held(profile, &filtered));
     report.of(Layer::Seccomp, filtered);
-    guard(
-        control,
-        Tree::Adopted,
-        profile,
-        &report.strength(),
-        None,
-        None,
-    )
+    guard(control, tree, profile, &report.strength(), None, None)
 }
 
 fn held(result: io::Result<Held>) -> Result<(), String> {
@@ -273,6 +273,10 @@ fn guard(
     let served = warden.serve(strength);
     tree.end();
     served
+}
+
+fn signals_reach_glee() -> bool {
+    rustix::process::getppid().is_some_and(|glee| rustix::process::test_kill_process(glee).is_ok())
 }
 
 fn readable(fd: BorrowedFd<'_>) -> io::Result<bool> {

@@ -1,23 +1,24 @@
 //! Warm launchers, kept by profile.
 
 use std::collections::HashMap;
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, socketpair};
 
 use super::cgroup;
 use super::launcher::ARGUMENT;
-use super::message::{read_strength, read_unavailable, read_weaker, write_setup};
+use super::message::{read_strength, read_unavailable, read_weaker, write_profile, write_setup};
 use super::wire::{Control, Frame, Kind, Malformed, Peeked};
-use crate::{StartError, Strength, Tier};
+use crate::{Profile, StartError, Strength, Tier};
 
 /// An unused launcher is kept this long.
 const IDLE: Duration = Duration::from_secs(60);
@@ -25,20 +26,32 @@ const IDLE: Duration = Duration::from_secs(60);
 const GRACE: Duration = Duration::from_secs(2);
 /// A launcher that does not answer for this long is given up.
 const PATIENCE: Duration = Duration::from_secs(20);
-const TICK: Duration = Duration::from_millis(250);
+/// A launcher is replaced after this, so that an updated system becomes visible.
+const AGE: Duration = Duration::from_secs(600);
+const TICK: Duration = Duration::from_millis(100);
+const IDLE_TICK: Duration = Duration::from_secs(5);
 
 /// A running launcher and the socket to it.
 pub(super) struct Launcher {
     process: process::Child,
     pub(super) control: Control,
     pub(super) strength: Strength,
-    /// The profile as the launcher was told it.
-    profile: Arc<[u8]>,
+    profile: Key,
+    made: Instant,
+    granted: Vec<(PathBuf, Identity)>,
     /// Whether the last warden has left and the next one has not yet said that it is ready.
     pub(super) awaits_warden: bool,
 }
 
 impl Launcher {
+    fn is_current(&self) -> bool {
+        self.made.elapsed() < AGE
+            && self
+                .granted
+                .iter()
+                .all(|(path, then)| identity(path) == *then)
+    }
+
     /// Waits for the next message; an error when the launcher is gone or silent.
     pub(super) fn answer(&mut self) -> io::Result<Frame> {
         answer(&mut self.control)
@@ -83,9 +96,69 @@ fn answer(control: &mut Control) -> io::Result<Frame> {
     }
 }
 
+/// A profile, and as launchers are told it.
+pub(super) struct Terms<'a> {
+    profile: &'a Profile,
+    bytes: Key,
+}
+
+type Key = Arc<[u8]>;
+
+impl<'a> Terms<'a> {
+    pub(super) fn new(profile: &'a Profile) -> Result<Terms<'a>, StartError> {
+        Ok(Terms {
+            profile,
+            bytes: write_profile(profile)?.into(),
+        })
+    }
+}
+
+/// What a path leads to, if anything.
+type Identity = Option<(u64, u64)>;
+
+fn identity(path: &Path) -> Identity {
+    fs::symlink_metadata(path)
+        .ok()
+        .map(|it| (it.dev(), it.ino()))
+}
+
+/// A grant is bound to what its path led to when the launcher was made. When that was replaced since, the launcher
+/// shows what is no longer there.
+fn identities(profile: &Profile) -> Vec<(PathBuf, Identity)> {
+    let paths = [&profile.read, &profile.write, &profile.protect]
+        .into_iter()
+        .flatten();
+    paths.map(|it| (it.clone(), identity(it))).collect()
+}
+
 struct Idle {
     launcher: Launcher,
     since: Instant,
+}
+
+/// No more than this is attempted for a profile, and why.
+#[derive(Clone)]
+struct Lowered {
+    ceiling: Tier,
+    why: String,
+}
+
+/// What a launcher holds, or why it can hold only less.
+fn first_answer(frame: &Frame) -> Result<Result<Strength, String>, StartError> {
+    let malformed = |it: Malformed| StartError::Io(it.into());
+    match frame.kind {
+        Kind::Ready => read_strength(&frame.body).map(Ok).map_err(malformed),
+        Kind::Weaker => read_weaker(&frame.body).map(Err).map_err(malformed),
+        Kind::Unavailable => {
+            let it = read_unavailable(&frame.body).map_err(malformed)?;
+            Err(StartError::Unavailable {
+                layer: it.layer,
+                why: it.why,
+                what_to_do: it.what_to_do,
+            })
+        }
+        _ => Err(malformed(Malformed)),
+    }
 }
 
 enum Attempt {
@@ -97,9 +170,9 @@ enum Attempt {
 /// The launchers that wait, and the thread that clears away those that are no longer needed.
 pub(super) struct Pool {
     program: PathBuf,
-    idle: Mutex<HashMap<Arc<[u8]>, Vec<Idle>>>,
+    idle: Mutex<HashMap<Key, Vec<Idle>>>,
     /// Profiles this machine can hold only in part.
-    lowered: Mutex<HashMap<Arc<[u8]>, (Tier, String)>>,
+    lowered: Mutex<HashMap<Key, Lowered>>,
     /// No more than this is attempted.
     ceiling: Tier,
     retired: mpsc::Sender<process::Child>,
@@ -123,9 +196,15 @@ impl Pool {
         pool
     }
 
-    /// A launcher that waits, if there is one.
-    pub(super) fn take_idle(&self, profile: &[u8]) -> Option<Launcher> {
-        self.idle().get_mut(profile)?.pop().map(|it| it.launcher)
+    /// A launcher that waits and still shows what its grants lead to, if there is one.
+    pub(super) fn take_idle(&self, terms: &Terms<'_>) -> Option<Launcher> {
+        loop {
+            let launcher = self.idle().get_mut(&terms.bytes)?.pop()?.launcher;
+            if launcher.is_current() {
+                return Some(launcher);
+            }
+            self.retire(launcher);
+        }
     }
 
     pub(super) fn put(&self, launcher: Launcher) {
@@ -147,16 +226,22 @@ impl Pool {
     }
 
     /// Starts a launcher and waits until it holds the profile, or as much of it as the machine allows.
-    pub(super) fn start_launcher(&self, profile: &[u8]) -> Result<Launcher, StartError> {
-        let lowered = self.lowered().get(profile).cloned();
-        let (ceiling, why) = lowered.unwrap_or_else(|| (self.ceiling, "not to be used".to_owned()));
-        match self.try_launcher(profile, ceiling, &why)? {
+    pub(super) fn start_launcher(&self, terms: &Terms<'_>) -> Result<Launcher, StartError> {
+        let lowered = self.lowered().get(&terms.bytes).cloned();
+        let most = lowered.unwrap_or_else(|| Lowered {
+            ceiling: self.ceiling,
+            why: "not to be used".to_owned(),
+        });
+        match self.try_launcher(terms, &most)? {
             Attempt::Ready(launcher) => Ok(launcher),
             // Half-way into namespaces there is no way back, so a weaker launcher is another process.
             Attempt::Weaker(why) => {
-                self.lowered()
-                    .insert(profile.into(), (Tier::Landlock, why.clone()));
-                match self.try_launcher(profile, Tier::Landlock, &why)? {
+                let less = Lowered {
+                    ceiling: Tier::Landlock,
+                    why,
+                };
+                self.lowered().insert(terms.bytes.clone(), less.clone());
+                match self.try_launcher(terms, &less)? {
                     Attempt::Ready(launcher) => Ok(launcher),
                     Attempt::Weaker(_) => Err(StartError::Io(io::ErrorKind::InvalidData.into())),
                 }
@@ -164,50 +249,31 @@ impl Pool {
         }
     }
 
-    fn try_launcher(
-        &self,
-        profile: &[u8],
-        ceiling: Tier,
-        why: &str,
-    ) -> Result<Attempt, StartError> {
+    fn try_launcher(&self, terms: &Terms<'_>, most: &Lowered) -> Result<Attempt, StartError> {
         let (mut control, process) = self.spawn()?;
-        let told = control.send(Kind::Setup, &write_setup(profile, ceiling, why), &[]);
-        let attempt = told
-            .and_then(|()| answer(&mut control))
+        let setup = write_setup(&terms.bytes, most.ceiling, &most.why);
+        let answer = control
+            .send(Kind::Setup, &setup, &[])
+            .and_then(|()| answer(&mut control));
+        let strength = match answer
             .map_err(StartError::Io)
-            .and_then(|frame| {
-                let malformed = |it: Malformed| StartError::Io(it.into());
-                match frame.kind {
-                    Kind::Ready => Ok(Ok(read_strength(&frame.body).map_err(malformed)?)),
-                    Kind::Weaker => Ok(Err(read_weaker(&frame.body).map_err(malformed)?)),
-                    Kind::Unavailable => {
-                        let it = read_unavailable(&frame.body).map_err(malformed)?;
-                        Err(StartError::Unavailable {
-                            layer: it.layer,
-                            why: it.why,
-                            what_to_do: it.what_to_do,
-                        })
-                    }
-                    _ => Err(malformed(Malformed)),
-                }
-            });
-        match attempt {
-            Ok(Ok(strength)) => Ok(Attempt::Ready(Launcher {
-                process,
-                control,
-                strength,
-                profile: profile.into(),
-                awaits_warden: false,
-            })),
-            Ok(Err(why)) => {
+            .and_then(|frame| first_answer(&frame))
+        {
+            Ok(Ok(strength)) => strength,
+            other => {
                 let _ = self.retired.send(process);
-                Ok(Attempt::Weaker(why))
+                return other.map(|weaker| Attempt::Weaker(weaker.err().unwrap_or_default()));
             }
-            Err(err) => {
-                let _ = self.retired.send(process);
-                Err(err)
-            }
-        }
+        };
+        Ok(Attempt::Ready(Launcher {
+            process,
+            control,
+            strength,
+            profile: terms.bytes.clone(),
+            made: Instant::now(),
+            granted: identities(terms.profile),
+            awaits_warden: false,
+        }))
     }
 
     fn spawn(&self) -> io::Result<(Control, process::Child)> {
@@ -228,12 +294,12 @@ impl Pool {
         Ok((Control::new(ours), process))
     }
 
-    fn idle(&self) -> MutexGuard<'_, HashMap<Arc<[u8]>, Vec<Idle>>> {
+    fn idle(&self) -> MutexGuard<'_, HashMap<Key, Vec<Idle>>> {
         // The map is whole after every statement, so a panic elsewhere has broken nothing in it.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lowered(&self) -> MutexGuard<'_, HashMap<Arc<[u8]>, (Tier, String)>> {
+    fn lowered(&self) -> MutexGuard<'_, HashMap<Key, Lowered>> {
         self.lowered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -264,7 +330,8 @@ impl Drop for Pool {
 fn clear_away(pool: &Weak<Pool>, arriving: &mpsc::Receiver<process::Child>) {
     let mut leaving: Vec<(process::Child, Instant)> = Vec::new();
     loop {
-        let closed = match arriving.recv_timeout(TICK) {
+        let closed = match arriving.recv_timeout(if leaving.is_empty() { IDLE_TICK } else { TICK })
+        {
             Ok(process) => {
                 leaving.push((process, Instant::now()));
                 false

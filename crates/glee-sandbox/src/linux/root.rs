@@ -247,22 +247,29 @@ enum Mounted {
     AsIs,
 }
 
-/// A detached copy of a path with its attributes set, or nothing when the path does not exist. A granted path was
-/// resolved by the caller, so a symbolic link in it now was put there since and is not followed.
+/// Opens a granted path as a place. It was resolved by the caller, so a symbolic link in it now was put there since and
+/// is not followed.
+pub(super) fn open_granted(path: &Path) -> Option<(OwnedFd, FileType)> {
+    open_place(path, ResolveFlags::NO_SYMLINKS)
+}
+
+fn open_place(path: &Path, resolve: ResolveFlags) -> Option<(OwnedFd, FileType)> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let found = openat2(CWD, path, flags, Mode::empty(), resolve).ok()?;
+    let kind = FileType::from_raw_mode(rustix::fs::fstat(&found).ok()?.st_mode);
+    // The flags above open a link as itself when it comes last.
+    (kind != FileType::Symlink).then_some((found, kind))
+}
+
+/// A detached copy of a path with its attributes set, or nothing when the path does not exist.
 fn piece(path: &Path, mounted: Mounted) -> io::Result<Option<Piece>> {
-    let resolve = match mounted {
-        Mounted::ReadOnly | Mounted::Writable => ResolveFlags::NO_SYMLINKS,
-        Mounted::Device | Mounted::AsIs => ResolveFlags::empty(),
+    let found = match mounted {
+        Mounted::ReadOnly | Mounted::Writable => open_granted(path),
+        Mounted::Device | Mounted::AsIs => open_place(path, ResolveFlags::empty()),
     };
-    let found = openat2(
-        CWD,
-        path,
-        OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
-        Mode::empty(),
-        resolve,
-    );
-    let Ok(found) = found else { return Ok(None) };
-    let kind = FileType::from_raw_mode(rustix::fs::fstat(&found)?.st_mode);
+    let Some((found, kind)) = found else {
+        return Ok(None);
+    };
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_EMPTY_PATH

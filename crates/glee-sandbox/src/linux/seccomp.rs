@@ -220,7 +220,7 @@ fn rules(network: &Network, metadata: Metadata) -> BTreeMap<u32, Rule> {
     rules.insert(
         libc::SYS_setpriority,
         Rule::OnlyIfBoth {
-            first: libc::PRIO_PROCESS as u32,
+            first: libc::PRIO_PROCESS,
             second: 0,
         },
     );

@@ -2,9 +2,9 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::cell::Scratch;
 use super::cgroup::{Cgroup, Counts};
@@ -15,6 +15,9 @@ use super::tree::{Reaped, Tree, Wait, reap};
 use super::wire::{Control, Frame, Kind};
 use crate::{End, Exit, Limit, Limits, Strength};
 
+/// How often the warden looks at what a tree uses, where the kernel does not count for it.
+const LOOK: Duration = Duration::from_millis(50);
+
 pub(super) struct Warden<'a> {
     control: Control,
     tree: Tree,
@@ -23,6 +26,8 @@ pub(super) struct Warden<'a> {
     scratch: Option<Scratch>,
     cgroup: Option<&'a Cgroup>,
     counts: Counts,
+    /// The limit for which the warden itself has killed the tree.
+    exceeded: Option<Limit>,
     stack: Stack,
     children: OwnedFd,
 }
@@ -44,6 +49,7 @@ impl<'a> Warden<'a> {
             scratch,
             cgroup,
             counts,
+            exceeded: None,
             stack,
             children,
         })
@@ -107,6 +113,9 @@ impl<'a> Warden<'a> {
     fn limit_hit(&mut self, exit: Exit) -> Option<Limit> {
         let before = self.counts;
         self.counts = self.cgroup.map(Cgroup::counts).unwrap_or_default();
+        if self.exceeded.is_some() {
+            return self.exceeded;
+        }
         // A shell tells of a signal to its child by a code above 128.
         let signal = match exit {
             Exit::Signal(it) => it,
@@ -122,8 +131,34 @@ impl<'a> Warden<'a> {
         }
     }
 
+    /// Kills the tree when it uses more than it may. The kernel's own limits are on single processes; this is on all of
+    /// them together.
+    fn look(&mut self) {
+        let usage = self.tree.usage();
+        if self.limits.cpu.is_some_and(|most| usage.cpu > most) {
+            self.exceeded = Some(Limit::Cpu);
+        }
+        if self.cgroup.is_none()
+            && let Some(most) = self.limits.memory
+            && usage.resident > most
+            && self.tree.proportional_memory() > most
+        {
+            self.exceeded = Some(Limit::Memory);
+        }
+        if self.exceeded.is_some() {
+            self.tree.kill();
+        }
+    }
+
     /// Waits for the payload to end, and kills the tree when glee says so or is gone.
     fn watch(&mut self, payload: libc::pid_t) -> io::Result<Reaped> {
+        let watches_memory = self.cgroup.is_none() && self.limits.memory.is_some();
+        let tick = (watches_memory || self.limits.cpu.is_some()).then_some(Timespec {
+            tv_sec: 0,
+            tv_nsec: LOOK.subsec_nanos().into(),
+        });
+        let mut next_look = Instant::now() + LOOK;
+        self.exceeded = None;
         loop {
             while let Some(reaped) = reap(Wait::Poll)? {
                 if reaped.pid == payload {
@@ -141,11 +176,15 @@ impl<'a> Warden<'a> {
                 PollFd::new(&self.children, PollFlags::IN),
                 PollFd::from_borrowed_fd(self.control.as_fd(), PollFlags::IN),
             ];
-            match poll(&mut ready, None) {
+            match poll(&mut ready, tick.as_ref()) {
                 Err(rustix::io::Errno::INTR) => continue,
                 other => other?,
             };
             let (child, glee) = (ready[0].revents(), ready[1].revents());
+            if tick.is_some() && next_look <= Instant::now() {
+                next_look = Instant::now() + LOOK;
+                self.look();
+            }
             if !child.is_empty() {
                 let mut info = [0; 1024];
                 rustix::io::read(&self.children, &mut info)?;

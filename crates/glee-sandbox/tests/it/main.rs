@@ -2,5 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it fails")]
 mod confined;
+mod death;
 mod plain;
 mod support;
+mod tiers;

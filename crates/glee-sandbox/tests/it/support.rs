@@ -11,8 +11,12 @@ use glee_sandbox::{
     Child, Confinement, End, Exit, Limits, Network, Order, Profile, Sandbox, StartError,
 };
 
+pub(crate) fn launcher() -> PathBuf {
+    PathBuf::from(env!("CARGO_BIN_EXE_glee-sandbox-launcher"))
+}
+
 pub(crate) fn sandbox() -> Sandbox {
-    Sandbox::new(PathBuf::from(env!("CARGO_BIN_EXE_glee-sandbox-launcher")))
+    Sandbox::new(launcher())
 }
 
 pub(crate) fn profile(confinement: Confinement) -> Profile {
