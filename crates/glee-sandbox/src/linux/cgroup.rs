@@ -11,7 +11,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, Mode, OFlags};
 
 use super::limits::OURS;
-use crate::Limits;
+use crate::{Network, Profile};
+
+/// Threads of a gatekeeper or a bridge.
+const HELPERS: u32 = 1 + super::gatekeeper::THREADS as u32;
 
 /// The two generations of the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +64,13 @@ pub(super) fn name(launcher: u32) -> String {
 }
 
 /// Makes the groups, sets their limits and joins them.
-pub(super) fn join(limits: &Limits) -> io::Result<Cgroup> {
+pub(super) fn join(profile: &Profile) -> io::Result<Cgroup> {
+    let limits = &profile.limits;
+    let ours = match profile.network {
+        Network::None => OURS,
+        // Their helpers are born inside as well, and their threads count.
+        Network::Outbound { .. } | Network::Proxy { .. } => OURS + HELPERS,
+    };
     let (memory, processes) = homes()?;
     let name = name(std::process::id());
     let mut groups = Vec::new();
@@ -96,7 +105,7 @@ pub(super) fn join(limits: &Limits) -> io::Result<Cgroup> {
     if let Some(count) = limits.processes {
         set(
             processes_in.join("pids.max"),
-            &count.saturating_add(OURS).to_string(),
+            &count.saturating_add(ours).to_string(),
         )?;
     }
     for directory in [&memory_in, &processes_in] {

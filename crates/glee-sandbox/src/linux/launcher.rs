@@ -6,24 +6,15 @@ use std::process::exit;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitOptions, getpid, pidfd_open, pidfd_send_signal, waitpid,
+    Pid, PidfdFlags, Signal, WaitOptions, getpid, kill_process, pidfd_open, pidfd_send_signal,
+    waitpid,
 };
 
-use super::cell::{self, Scratch};
-use super::cgroup::{self, Cgroup};
-use super::grants::{Access, settle};
-use super::landlock::{self, Held, ScratchRule};
-use super::limits::{self, Counted};
-use super::message::{Setup, read_setup, write_unavailable, write_weaker};
+use super::message::read_setup;
 use super::namespaces::{self, Fork};
-use super::privileges;
-use super::report::{Report, refusal};
-use super::root::{self, Root};
-use super::seccomp::{self, Metadata};
-use super::tree::Tree;
-use super::warden::Warden;
+use super::tiers;
 use super::wire::{Control, Kind};
-use crate::{Confinement, Layer, Network, Profile, Strength, Tier};
+use crate::{Confinement, Tier};
 
 /// The argument that makes a process a launcher.
 pub(super) const ARGUMENT: &str = "__launcher";
@@ -51,9 +42,9 @@ fn run() -> io::Result<()> {
     }
     let setup = read_setup(&frame.body)?;
     match setup.profile.confinement {
-        Confinement::Off => unconfined(control, &setup.profile),
-        _ if setup.ceiling >= Tier::FullWithoutCgroup => full(control, &setup),
-        _ => landlocked(control, &setup),
+        Confinement::Off => tiers::unconfined(control, &setup.profile),
+        _ if setup.ceiling >= Tier::FullWithoutCgroup => tiers::full(control, &setup),
+        _ => tiers::landlocked(control, &setup),
     }
 }
 
@@ -71,174 +62,66 @@ fn take_control() -> io::Result<OwnedFd> {
     Ok(control)
 }
 
-/// No confinement, but the tree still ends as one.
-fn unconfined(control: Control, profile: &Profile) -> io::Result<()> {
-    let strength = Report::nothing("confinement is off");
-    if namespaces::enter_unconfined().is_err() {
-        rustix::process::set_child_subreaper(Some(getpid()))?;
-        limits::apply(&profile.limits, Counted::ByNobody)?;
-        return guard(control, Tree::Adopted, profile, &strength, None, None);
-    }
-    keep_wardens(control, |control| {
-        namespaces::show_own_proc();
-        limits::apply(&profile.limits, Counted::ByNobody)?;
-        guard(control, Tree::Namespace, profile, &strength, None, None)
-    })
-}
-
-/// All layers: a minimal root and namespaces, with Landlock and seccomp inside.
-fn full(control: Control, setup: &Setup) -> io::Result<()> {
-    let profile = &setup.profile;
-    let cgroup = if setup.ceiling == Tier::Full {
-        cgroup::join(&profile.limits).map_err(|err| err.to_string())
-    } else {
-        Err("not to be used".to_owned())
-    };
-    let network = match profile.network {
-        Network::Outbound { .. } => namespaces::Network::Shared,
-        Network::None | Network::Proxy { .. } => namespaces::Network::Own,
-    };
-    let root = namespaces::enter(network)
-        .map_err(|err| format!("user namespaces: {err}"))
-        .and_then(|()| root::build(profile).map_err(|err| format!("minimal root: {err}")));
-    let root = match root {
-        Ok(root) => root,
-        Err(why) => return control.send(Kind::Weaker, &write_weaker(&why), &[]),
-    };
-    privileges::hide_memory()?;
-    let kept = keep_wardens(control, |control| {
-        let scratch = match cell::furnish(&root, &profile.limits) {
-            Ok(scratch) => scratch,
-            Err(err) => {
-                return control.send(Kind::Weaker, &write_weaker(&format!("cell: {err}")), &[]);
-            }
-        };
-        confine_and_guard(control, profile, &root, scratch, &cgroup)
-    });
-    drop(root);
-    if let Ok(cgroup) = cgroup {
-        cgroup.leave();
-    }
-    kept
-}
-
-/// The warden of the full tier: gives up everything, then serves.
-fn confine_and_guard(
+/// Runs one warden after another, each as process 1 of a PID namespace, until one fails or glee is gone. `beside` starts
+/// whoever a warden needs outside of its cell.
+pub(super) fn keep_wardens<Introduction>(
     control: Control,
-    profile: &Profile,
-    root: &Root,
-    scratch: Scratch,
-    cgroup: &Result<Cgroup, String>,
+    introduce: impl Fn() -> io::Result<(Introduction, Introduction)>,
+    beside: impl Fn(OwnedFd, Introduction) -> io::Result<Option<Helper>>,
+    warden: impl Fn(Control, Introduction) -> io::Result<()>,
 ) -> io::Result<()> {
-    let mut report = Report::default();
-    report.of(Layer::ProcessTree, Ok(()));
-    report.of(Layer::Root, Ok(()));
-    report.of(Layer::Protect, root.unprotected());
-    report.of(
-        Layer::Cgroup,
-        cgroup.as_ref().map(drop).map_err(Clone::clone),
-    );
-    limits::apply(
-        &profile.limits,
-        if cgroup.is_ok() {
-            Counted::ByCgroup
-        } else {
-            Counted::ByNobody
-        },
-    )?;
-    privileges::no_new_privileges()?;
-    report.of(
-        Layer::Landlock,
-        held(landlock::restrict(profile, ScratchRule::Private)),
-    );
-    privileges::drop_capabilities()?;
-    privileges::hide_memory()?;
-    let filtered =
-        seccomp::restrict(&profile.network, Metadata::Free).map_err(|err| err.to_string());
-    report.of(Layer::Network, network_held(profile, &filtered));
-    report.of(Layer::Seccomp, filtered);
-    guard(
-        control,
-        Tree::Namespace,
-        profile,
-        &report.strength(),
-        Some(scratch),
-        cgroup.as_ref().ok(),
-    )
-}
-
-/// Without namespaces: Landlock, seccomp and the adoption of orphans, all on the launcher itself.
-fn landlocked(control: Control, setup: &Setup) -> io::Result<()> {
-    let profile = &setup.profile;
-    let mut report = Report::default();
-    report.of(Layer::ProcessTree, Err(setup.why.clone()));
-    report.of(Layer::Root, Err(setup.why.clone()));
-    report.of(Layer::Cgroup, Err(setup.why.clone()));
-    let protects = settle(profile).iter().any(|it| it.1 == Access::Protected);
-    let unprotected = "landlock cannot take a path out of a grant".to_owned();
-    report.of(
-        Layer::Protect,
-        if protects { Err(unprotected) } else { Ok(()) },
-    );
-    rustix::process::set_child_subreaper(Some(getpid()))?;
-    limits::apply(&profile.limits, Counted::ByNobody)?;
-    privileges::no_new_privileges()?;
-    let reached_before = signals_reach_glee();
-    report.of(
-        Layer::Landlock,
-        held(landlock::restrict(profile, ScratchRule::None)),
-    );
-    // Seen and not inferred, because a signal to everybody depends on it.
-    let tree = if reached_before && !signals_reach_glee() {
-        Tree::Scoped
-    } else {
-        Tree::Adopted
-    };
-    privileges::drop_capabilities()?;
-    privileges::hide_memory()?;
-    let filtered =
-        seccomp::restrict(&profile.network, Metadata::Frozen).map_err(|err| err.to_string());
-    report.of(Layer::Network, network_held(profile, &filtered));
-    report.of(Layer::Seccomp, filtered);
-    guard(control, tree, profile, &report.strength(), None, None)
-}
-
-fn held(result: io::Result<Held>) -> Result<(), String> {
-    match result {
-        Ok(Held::All | Held::Files) => Ok(()),
-        Ok(Held::Nothing) => Err("the kernel has no landlock".to_owned()),
-        Err(err) => Err(err.to_string()),
-    }
-}
-
-fn network_held(profile: &Profile, filtered: &Result<(), String>) -> Result<(), String> {
-    match profile.network {
-        Network::None => filtered.clone(),
-        Network::Outbound { .. } | Network::Proxy { .. } => Err("not built yet".to_owned()),
-    }
-}
-
-/// Runs one warden after another, each as process 1 of a PID namespace, until one fails or glee is gone.
-fn keep_wardens(control: Control, warden: impl Fn(Control) -> io::Result<()>) -> io::Result<()> {
     loop {
         let launcher = pidfd_open(getpid(), PidfdFlags::empty())?;
+        let (ours, theirs) = introduce()?;
         match namespaces::fork_into_cell()? {
             Fork::Child => {
-                // The namespace must not outlive the launcher, even if that is killed before this line.
-                rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-                let ended = if readable(launcher.as_fd())? {
-                    Ok(())
-                } else {
-                    warden(control)
-                };
-                exit(i32::from(ended.is_err()))
+                drop(ours);
+                die_with(&launcher)?;
+                exit(i32::from(warden(control, theirs).is_err()))
             }
             Fork::Parent(pid, ended) => {
-                if outlive(&control, pid, &ended)? != Some(USED_UP) {
+                drop(theirs);
+                let helper = beside(ended.try_clone()?, ours)?;
+                let code = outlive(&control, pid, &ended)?;
+                drop(helper);
+                if code != Some(USED_UP) {
                     return Ok(());
                 }
             }
         }
+    }
+}
+
+/// A child must not outlive the launcher, even if that is killed before this line.
+fn die_with(launcher: &OwnedFd) -> io::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    if readable(launcher.as_fd())? {
+        exit(0);
+    }
+    Ok(())
+}
+
+/// A process that serves beside the launcher and ends with this value.
+pub(super) struct Helper(Pid);
+
+impl Helper {
+    pub(super) fn start(work: impl FnOnce()) -> io::Result<Helper> {
+        let launcher = pidfd_open(getpid(), PidfdFlags::empty())?;
+        match namespaces::fork()? {
+            None => {
+                die_with(&launcher)?;
+                work();
+                exit(0)
+            }
+            Some(pid) => Ok(Helper(pid)),
+        }
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        let _ = kill_process(self.0, Signal::KILL);
+        let _ = waitpid(Some(self.0), WaitOptions::empty());
     }
 }
 
@@ -256,27 +139,6 @@ fn outlive(control: &Control, warden: Pid, ended: &OwnedFd) -> io::Result<Option
     }
     let status = waitpid(Some(warden), WaitOptions::empty())?;
     Ok(status.and_then(|it| it.1.exit_status()))
-}
-
-fn guard(
-    control: Control,
-    tree: Tree,
-    profile: &Profile,
-    strength: &Strength,
-    scratch: Option<Scratch>,
-    cgroup: Option<&Cgroup>,
-) -> io::Result<()> {
-    if let Some(refusal) = refusal(profile, strength) {
-        return control.send(Kind::Unavailable, &write_unavailable(&refusal), &[]);
-    }
-    let mut warden = Warden::new(control, tree, profile.limits, scratch, cgroup)?;
-    let served = warden.serve(strength);
-    tree.end();
-    served
-}
-
-fn signals_reach_glee() -> bool {
-    rustix::process::getppid().is_some_and(|glee| rustix::process::test_kill_process(glee).is_ok())
 }
 
 fn readable(fd: BorrowedFd<'_>) -> io::Result<bool> {

@@ -84,6 +84,15 @@ pub(super) fn fork_into_cell() -> io::Result<Fork> {
     }
 }
 
+/// Forks; nothing in the child.
+pub(super) fn fork() -> io::Result<Option<rustix::process::Pid>> {
+    // SAFETY: a fork of a single-threaded process: the child has a copy of all memory and may go on in Rust.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        pid => Ok(rustix::process::Pid::from_raw(pid)),
+    }
+}
+
 /// A /proc that shows the new PID namespace. Without it a payload sees numbers of strangers, which is unpleasant and,
 /// without confinement, no danger; so a refusal is not an error.
 pub(super) fn show_own_proc() {

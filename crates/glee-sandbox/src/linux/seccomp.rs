@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
 
 use libc::{c_long, sock_filter};
 
@@ -34,6 +35,14 @@ enum Rule {
         argument: u32,
         bits: u32,
     },
+    /// Answered by the gatekeeper.
+    Ask,
+    /// Answered by the gatekeeper when the argument is a pointer, and allowed without.
+    AskIfGiven {
+        argument: u32,
+    },
+    /// `socketpair`: unix sockets, and none that can still be told another destination.
+    Pairs,
     /// `socket`: these families, streams and datagrams only.
     Sockets {
         families: &'static [u32],
@@ -45,6 +54,13 @@ enum Rule {
 pub(super) enum Metadata {
     Free,
     Frozen,
+}
+
+/// Whether somebody is there to be asked about destinations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gatekeeper {
+    Present,
+    Absent,
 }
 
 const EPERM: i32 = libc::EPERM;
@@ -193,9 +209,8 @@ const FS_IOC_FSSETXATTR: u32 = 0x401c_5820;
 const INET: u32 = libc::AF_INET.cast_unsigned();
 const INET6: u32 = libc::AF_INET6.cast_unsigned();
 const UNIX: u32 = libc::AF_UNIX.cast_unsigned();
-const NETLINK: u32 = libc::AF_NETLINK.cast_unsigned();
 
-fn rules(network: &Network, metadata: Metadata) -> BTreeMap<u32, Rule> {
+fn rules(network: &Network, metadata: Metadata, gatekeeper: Gatekeeper) -> BTreeMap<u32, Rule> {
     let mut rules: BTreeMap<c_long, Rule> = REFUSED
         .iter()
         .map(|(call, errno)| (*call, Rule::Refuse(*errno)))
@@ -231,18 +246,22 @@ fn rules(network: &Network, metadata: Metadata) -> BTreeMap<u32, Rule> {
             second: 0,
         },
     );
-    rules.insert(
-        libc::SYS_socketpair,
-        Rule::OnlyIf {
-            argument: 0,
-            values: &[UNIX],
-        },
-    );
+    rules.insert(libc::SYS_socketpair, Rule::Pairs);
     let families: &[u32] = match network {
         Network::None => &[],
         Network::Proxy { .. } => &[INET, INET6],
-        Network::Outbound { .. } => &[INET, INET6, NETLINK],
+        Network::Outbound { .. } => &[INET, INET6],
     };
+    if gatekeeper == Gatekeeper::Present {
+        for call in [libc::SYS_connect, libc::SYS_sendmsg, libc::SYS_sendmmsg] {
+            rules.insert(call, Rule::Ask);
+        }
+        rules.insert(libc::SYS_sendto, Rule::AskIfGiven { argument: 4 });
+    }
+    if let Network::Outbound { .. } = network {
+        // Outbound is not inbound.
+        rules.insert(libc::SYS_listen, Rule::Refuse(EPERM));
+    }
     rules.insert(libc::SYS_socket, Rule::Sockets { families });
     let mut ioctls: &[u32] = &[TIOCSTI, TIOCLINUX];
     if metadata == Metadata::Frozen {
@@ -262,27 +281,45 @@ fn rules(network: &Network, metadata: Metadata) -> BTreeMap<u32, Rule> {
         .collect()
 }
 
-/// Restricts this process and all that it starts. Needs no_new_privs.
-pub(super) fn restrict(network: &Network, metadata: Metadata) -> io::Result<()> {
-    let filter = assemble(&rules(network, metadata));
+/// Restricts this process and all that it starts. Needs no_new_privs. When the filter asks somebody, that is whoever
+/// holds the descriptor it returns.
+pub(super) fn restrict(
+    network: &Network,
+    metadata: Metadata,
+    gatekeeper: Gatekeeper,
+) -> io::Result<Option<OwnedFd>> {
+    let filter = assemble(&rules(network, metadata, gatekeeper));
     let program = libc::sock_fprog {
         len: u16::try_from(filter.len()).map_err(io::Error::other)?,
         filter: filter.as_ptr().cast_mut(),
     };
-    // SAFETY: the program points to a filter that lives until the call has copied it.
-    let attached = unsafe {
-        libc::syscall(
-            libc::SYS_seccomp,
-            libc::SECCOMP_SET_MODE_FILTER,
-            0,
-            &raw const program,
-        )
+    let attach = |flags: libc::c_ulong| {
+        // SAFETY: the program points to a filter that lives until the call has copied it.
+        let attached = unsafe {
+            libc::syscall(
+                libc::SYS_seccomp,
+                libc::SECCOMP_SET_MODE_FILTER,
+                flags,
+                &raw const program,
+            )
+        };
+        if attached < 0 {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(attached)
+        }
     };
-    if attached < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
+    if gatekeeper == Gatekeeper::Absent {
+        return attach(0).map(|_| None);
     }
+    // A signal must not interrupt a call that the gatekeeper is already making, or it would be made twice.
+    let listener = attach(
+        libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV,
+    )
+    .or_else(|_| attach(libc::SECCOMP_FILTER_FLAG_NEW_LISTENER))?;
+    let listener = libc::c_int::try_from(listener).map_err(io::Error::other)?;
+    // SAFETY: the kernel made this descriptor for us a moment ago.
+    Ok(Some(unsafe { OwnedFd::from_raw_fd(listener) }))
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -348,6 +385,27 @@ fn leaf(rule: Rule) -> Vec<sock_filter> {
             argument: index,
             values,
         } => one_of(index, values, allow, refuse),
+        Rule::Ask => vec![give(libc::SECCOMP_RET_USER_NOTIF)],
+        Rule::AskIfGiven { argument: index } => vec![
+            load(argument(index)),
+            jump(libc::BPF_JEQ, 0, 0, 2),
+            load(argument(index) + 4),
+            jump(libc::BPF_JEQ, 0, 1, 0),
+            give(libc::SECCOMP_RET_USER_NOTIF),
+            allow,
+        ],
+        // A datagram pair would take any path as the destination of a message.
+        Rule::Pairs => vec![
+            load(argument(0)),
+            jump(libc::BPF_JEQ, UNIX, 1, 0),
+            refuse,
+            load(argument(1)),
+            and(0xf),
+            jump(libc::BPF_JEQ, libc::SOCK_STREAM.cast_unsigned(), 2, 0),
+            jump(libc::BPF_JEQ, libc::SOCK_SEQPACKET.cast_unsigned(), 1, 0),
+            refuse,
+            allow,
+        ],
         Rule::OnlyIfBoth { first, second } => vec![
             load(argument(0)),
             jump(libc::BPF_JEQ, first, 0, 3),
@@ -373,12 +431,8 @@ fn leaf(rule: Rule) -> Vec<sock_filter> {
         }
         Rule::Sockets { families } => {
             let mut code = one_of(0, families, jump(libc::BPF_JA, 0, 0, 0), refuse);
-            // Past the family: raw sockets, SCTP and the like stay out. Netlink datagrams are raw by tradition, and
-            // harmless without capabilities.
+            // Past the family: raw sockets, SCTP and the like stay out.
             code.extend([
-                load(argument(0)),
-                jump(libc::BPF_JEQ, NETLINK, 0, 1),
-                allow,
                 load(argument(1)),
                 and(0xf),
                 jump(libc::BPF_JEQ, libc::SOCK_STREAM.cast_unsigned(), 2, 0),
