@@ -222,23 +222,27 @@ async fn ask(
     }
 }
 
-fn secrets(gate: &Gate, spec: &ToolSpec) -> Result<SecretValues, Failure> {
-    let mut values = SecretValues::new();
-    let mut missing = Vec::new();
-    for (name, need) in &spec.permissions.secrets {
-        // An empty variable is how people unset one; it protects nothing and unlocks nothing.
-        let secret = gate
-            .secrets
-            .get(name)
-            .filter(|it| !it.reveal().trim().is_empty());
-        match (secret, need) {
-            (Some(secret), _) => {
-                values.insert(name.clone(), secret);
-            }
-            (None, SecretNeed::Required) => missing.push(name.clone()),
-            (None, SecretNeed::Optional) => {}
-        }
+impl Gate {
+    /// The declared secrets that are there. An empty variable is how people unset one; it protects
+    /// nothing and unlocks nothing.
+    pub(crate) fn secrets_of(&self, spec: &ToolSpec) -> SecretValues {
+        let declared = spec.permissions.secrets.keys();
+        declared
+            .filter_map(|name| Some((name.clone(), self.secrets.get(name)?)))
+            .filter(|(_, secret)| !secret.reveal().trim().is_empty())
+            .collect()
     }
+}
+
+fn secrets(gate: &Gate, spec: &ToolSpec) -> Result<SecretValues, Failure> {
+    let values = gate.secrets_of(spec);
+    let missing: Vec<String> = spec
+        .permissions
+        .secrets
+        .iter()
+        .filter(|(name, need)| **need == SecretNeed::Required && !values.contains_key(*name))
+        .map(|(name, _)| name.clone())
+        .collect();
     if missing.is_empty() {
         return Ok(values);
     }

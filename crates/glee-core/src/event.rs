@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use crate::outcome::FailureKind;
+use crate::outcome::{FailureKind, Held};
 
 #[derive(Clone, Debug)]
 pub struct Event {
@@ -15,6 +15,8 @@ pub struct Event {
     pub caller: String,
     /// With the call's secrets taken out.
     pub args: Map<String, Value>,
+    /// What holds the tool to its permissions; nothing when it was refused before that was known.
+    pub held: Option<Held>,
     pub what: What,
 }
 

@@ -31,7 +31,17 @@ pub struct Truncated {
 pub struct Meta {
     pub version: Option<String>,
     pub kind: Option<&'static str>,
+    pub held: Option<Held>,
     pub duration: Duration,
+}
+
+/// What holds a call to its permissions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// The tier of the sandbox, or `host policy` for requests that glee makes itself.
+    pub by: String,
+    /// Layers that are not there, each with the reason.
+    pub missing: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq)]

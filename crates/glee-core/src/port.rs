@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::admit::Admitted;
 use crate::event::Event;
 use crate::model::ToolSpec;
-use crate::outcome::Failure;
+use crate::outcome::{Failure, Held};
 use crate::secret::Secret;
 use crate::shape::Raw;
 
@@ -44,6 +44,9 @@ impl Cancel {
 
 /// Runs what was admitted, and nothing else: only `admit` can make an `Admitted`.
 pub trait Executor: Send + Sync {
+    /// Makes ready what will hold the call to its grant, or refuses when this machine cannot hold it.
+    fn hold<'a>(&'a self, call: &'a Admitted) -> Later<'a, Result<Held, Failure>>;
+
     fn run<'a>(&'a self, call: &'a Admitted) -> Later<'a, Result<Raw, Failure>>;
 }
 

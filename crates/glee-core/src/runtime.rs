@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::admit::{self, Admitted, Gate, Invocation, admit};
 use crate::catalog::Catalog;
 use crate::event::{Event, What};
-use crate::outcome::{Failure, FailureKind, Meta, Outcome, Output};
+use crate::outcome::{Failure, FailureKind, Held, Meta, Outcome, Output};
 use crate::port::{Clock, Executor, Observer};
 use crate::redact::Redactor;
 use crate::shape::shape;
@@ -54,25 +54,33 @@ impl Runtime {
     }
 
     async fn call(&self, call: &Invocation, meta: &mut Meta) -> Result<Output, Failure> {
-        let admitted = match self.admit(call, meta).await {
-            Ok(admitted) => admitted,
-            Err(failure) => {
-                // A refusal that cannot be recorded is still a refusal.
-                let _ = self.report(
-                    call,
-                    call.args.clone(),
-                    What::Refused { kind: failure.kind },
-                );
-                return Err(failure);
-            }
+        let spec = match self.catalog.snapshot().find(&call.tool) {
+            Ok(spec) => spec,
+            Err(failure) => return Err(self.refuse(call, call.args.clone(), failure)),
         };
-        let redactor = Redactor::new(admitted.secrets());
+        meta.version = Some(spec.version.clone());
+        meta.kind = Some(spec.exec.kind());
+        // Also what is refused is recorded, and an argument may hold a secret.
+        let redactor = Redactor::new(&self.gate.secrets_of(&spec));
+        let refuse = |args: &Map<String, Value>, failure| {
+            self.refuse(call, redactor.map(args.clone()), redactor.failure(failure))
+        };
+        let admitted = match admit(&self.gate, spec, call).await {
+            Ok(admitted) => admitted,
+            Err(failure) => return Err(refuse(&call.args, failure)),
+        };
+        let held = match self.executor.hold(&admitted).await {
+            Ok(held) => held,
+            Err(failure) => return Err(refuse(admitted.args(), failure)),
+        };
+        meta.held = Some(held.clone());
         let args = redactor.map(admitted.args().clone());
-        self.journal(call, &args)?;
+        self.journal(call, &args, &held)?;
         let mut recording = Recording {
             runtime: self,
             call,
             args,
+            held,
             over: false,
         };
         let began = self.clock.now();
@@ -86,16 +94,20 @@ impl Runtime {
         result
     }
 
-    async fn admit(&self, call: &Invocation, meta: &mut Meta) -> Result<Admitted, Failure> {
-        let spec = self.catalog.snapshot().find(&call.tool)?;
-        meta.version = Some(spec.version.clone());
-        meta.kind = Some(spec.exec.kind());
-        admit(&self.gate, spec, call).await
+    fn refuse(&self, call: &Invocation, args: Map<String, Value>, failure: Failure) -> Failure {
+        // A refusal that cannot be recorded is still a refusal.
+        let _ = self.report(call, args, None, What::Refused { kind: failure.kind });
+        failure
     }
 
     /// What cannot be recorded does not run.
-    fn journal(&self, call: &Invocation, args: &Map<String, Value>) -> Result<(), Failure> {
-        self.report(call, args.clone(), What::Started)
+    fn journal(
+        &self,
+        call: &Invocation,
+        args: &Map<String, Value>,
+        held: &Held,
+    ) -> Result<(), Failure> {
+        self.report(call, args.clone(), Some(held.clone()), What::Started)
             .map_err(|err| {
                 Failure::new(
                     FailureKind::Internal,
@@ -109,6 +121,7 @@ impl Runtime {
         &self,
         call: &Invocation,
         args: Map<String, Value>,
+        held: Option<Held>,
         what: What,
     ) -> Result<(), String> {
         let event = Event {
@@ -117,6 +130,7 @@ impl Runtime {
             tool: call.tool.clone(),
             caller: call.caller.name.clone(),
             args,
+            held,
             what,
         };
         self.observers
@@ -136,6 +150,7 @@ struct Recording<'a> {
     runtime: &'a Runtime,
     call: &'a Invocation,
     args: Map<String, Value>,
+    held: Held,
     over: bool,
 }
 
@@ -144,7 +159,12 @@ impl Recording<'_> {
         self.over = true;
         let args = std::mem::take(&mut self.args);
         self.runtime
-            .report(self.call, args, What::Finished { failure, duration })
+            .report(
+                self.call,
+                args,
+                Some(self.held.clone()),
+                What::Finished { failure, duration },
+            )
             .map_err(|err| {
                 Failure::new(
                     FailureKind::Internal,

@@ -11,14 +11,14 @@ use glee_core::policy::{AgentCeiling, ManifestApproval};
 use glee_core::port::{Approver, Caller, Cancel, Clock, Secrets};
 use glee_core::runtime::Runtime;
 use glee_core::secret::Secret;
-use glee_sandbox::Sandbox;
+use glee_sandbox::{Confinement, Sandbox};
 use serde_json::{Map, Value};
 use thiserror::Error;
 use uuid::Uuid;
 
-use crate::config::{self, Config};
+use crate::config::{self, Config, Sandboxing};
 use crate::exec::http::HttpPolicy;
-use crate::exec::{self, Executors};
+use crate::exec::{self, Cage, Egress, Executors};
 use crate::observe::audit::Audit;
 use crate::project::Project;
 use crate::store::manifests;
@@ -86,9 +86,13 @@ impl App {
             },
             executor: Arc::new(Executors::new(
                 HttpPolicy {
-                    allowed_hosts: config.allowed_hosts,
+                    allowed_hosts: config.allowed_hosts.clone(),
                 },
-                Sandbox::new(wiring.launcher),
+                Cage::new(
+                    Sandbox::new(wiring.launcher),
+                    confinement(config.sandbox),
+                    Egress::new(config.allowed_hosts),
+                ),
             )),
             observers: vec![Arc::new(Audit::new(project.audit_log()))],
             clock: Arc::new(SystemClock),
@@ -128,6 +132,14 @@ fn invocation(call: Call) -> Invocation {
         caller: call.caller,
         timeout: call.timeout,
         cancel: call.cancel,
+    }
+}
+
+fn confinement(sandboxing: Sandboxing) -> Confinement {
+    match sandboxing {
+        Sandboxing::Required => Confinement::Required,
+        Sandboxing::BestEffort => Confinement::BestEffort,
+        Sandboxing::Off => Confinement::Off,
     }
 }
 

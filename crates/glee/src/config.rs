@@ -20,6 +20,19 @@ pub struct Config {
     pub max_permissions: Ceiling,
     /// When given, the only hosts that http tools may call.
     pub allowed_hosts: Option<Vec<HostPattern>>,
+    /// What happens when this machine cannot hold a tool to its permissions.
+    pub sandbox: Sandboxing,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sandboxing {
+    /// The tool is not run.
+    #[default]
+    Required,
+    /// The tool runs with the layers there are, and every outcome says which are not.
+    BestEffort,
+    /// The tool runs unconfined, and every outcome says so.
+    Off,
 }
 
 /// A config that was read, with what is wrong with it.
@@ -99,6 +112,11 @@ pub fn read(text: String) -> Read {
             write: max.fs.write,
             secrets: max.secrets,
         },
+        sandbox: match wire.sandbox {
+            None | Some(WireSandbox::Required) => Sandboxing::Required,
+            Some(WireSandbox::BestEffort) => Sandboxing::BestEffort,
+            Some(WireSandbox::Off) => Sandboxing::Off,
+        },
         allowed_hosts: wire
             .http
             .allowed_hosts
@@ -120,6 +138,20 @@ struct Wire {
     security: Security,
     #[serde(default)]
     http: Http,
+    /// What to do when this machine cannot hold a tool to its permissions; `required` unless given.
+    #[serde(default)]
+    sandbox: Option<WireSandbox>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum WireSandbox {
+    /// Do not run the tool.
+    Required,
+    /// Run it with the layers there are, and say which are not.
+    BestEffort,
+    /// Run it unconfined, and say so.
+    Off,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]

@@ -14,6 +14,10 @@ pub fn render(outcome: &Outcome) -> Value {
     if let Some(kind) = outcome.meta.kind {
         meta.insert("kind".into(), kind.into());
     }
+    if let Some(held) = &outcome.meta.held {
+        let sandbox = json!({"tier": held.by, "missing": held.missing});
+        meta.insert("sandbox".into(), sandbox);
+    }
     meta.insert(
         "duration_ms".into(),
         (outcome.meta.duration.as_micros() as f64 / 1000.0).into(),

@@ -10,31 +10,28 @@ use glee_core::outcome::{Failure, FailureKind};
 use glee_core::permission::absolute;
 use glee_core::shape::{Body, Raw};
 use glee_core::template::{Scope, Template, as_text};
-use glee_sandbox::{Exit, Sandbox};
+use glee_sandbox::Exit;
 use serde_json::{Value, json};
 
-use super::process::{self, Job, invalid, too_large};
+use super::cage::Cage;
+use super::process::{self, Job, Place, invalid, too_large};
 
-pub(super) async fn run(
-    command: &Command,
-    call: &Admitted,
-    sandbox: &Sandbox,
-) -> Result<Raw, Failure> {
+pub(super) async fn run(command: &Command, call: &Admitted, cage: &Cage) -> Result<Raw, Failure> {
     let program = find_entrypoint(call.root(), &command.entrypoint)
         .map_err(|why| Failure::new(FailureKind::ExecutionError, why))?;
-    let scratch = process::scratch()?;
+    let place = Place::make(call, cage).await?;
     let job = Job {
         program,
         args: arguments(command, call)?
             .into_iter()
             .map(OsString::from)
             .collect(),
-        env: process::environment(call, &command.env, scratch.path())?,
-        cwd: absolute(call.root(), &command.cwd),
+        env: process::environment(call, &command.env, place.scratch())?,
+        cwd: place.cwd(absolute(call.root(), &command.cwd))?,
         stdin: stdin(command, call)?.unwrap_or_default().into_bytes(),
         request: None,
     };
-    let finished = process::run(job, call, sandbox).await?;
+    let finished = process::run(job, &place, call, cage).await?;
     match finished.exit {
         Exit::Code(code) if command.exit_codes_ok.contains(&code) => {
             let truncated = finished.stdout.truncated();

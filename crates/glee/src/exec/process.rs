@@ -5,14 +5,15 @@ use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use glee_core::admit::Admitted;
 use glee_core::outcome::{Failure, FailureKind, Truncated};
+use glee_core::permission::Network;
 use glee_core::template::Template;
 use glee_sandbox::{
-    Child, Confinement, End, Exit, Limits, Network, Order, Profile, Sandbox, StartError,
+    Child, Confinement, End, Exit, Order, PROXY_ADDRESS, Profile, StartError, Tier,
 };
 use rustix::pipe::{PipeFlags, pipe_with};
 use serde_json::Value;
@@ -20,6 +21,8 @@ use tempfile::TempDir;
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::unix::pipe;
+
+use super::cage::Cage;
 
 /// Where programs are looked for, and what a tool finds in its own PATH.
 pub(super) const PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
@@ -74,8 +77,70 @@ impl Captured {
     }
 }
 
-/// A private directory for one call, removed when the call is over.
-pub(super) fn scratch() -> Result<TempDir, Failure> {
+/// Where a call runs: what holds it, and a private directory that is gone afterwards.
+pub(super) struct Place {
+    profile: Profile,
+    scratch: Scratch,
+}
+
+enum Scratch {
+    /// The sandbox gives every call a /tmp of its own.
+    OfSandbox,
+    OfHost(TempDir),
+}
+
+impl Place {
+    pub(super) async fn make(call: &Admitted, cage: &Cage) -> Result<Place, Failure> {
+        let mut profile = cage.profile(call)?;
+        let strength = cage.strength(profile.clone()).await?;
+        let scratch = match strength.tier {
+            Tier::Full | Tier::FullWithoutCgroup => Scratch::OfSandbox,
+            Tier::Landlock | Tier::None => {
+                let directory = host_scratch()?;
+                profile.write.push(directory.path().to_owned());
+                Scratch::OfHost(directory)
+            }
+        };
+        Ok(Place { profile, scratch })
+    }
+
+    pub(super) fn scratch(&self) -> &Path {
+        match &self.scratch {
+            Scratch::OfSandbox => Path::new("/tmp"),
+            Scratch::OfHost(directory) => directory.path(),
+        }
+    }
+
+    /// The working directory, if the tool may see it. One that may not see it has no use for it, and
+    /// starts in its scratch directory.
+    pub(super) fn cwd(&self, wanted: PathBuf) -> Result<PathBuf, Failure> {
+        let real = wanted
+            .canonicalize()
+            .ok()
+            .filter(|it| it.is_dir())
+            .ok_or_else(|| {
+                let message = format!(
+                    "the working directory `{}` does not exist",
+                    wanted.display()
+                );
+                Failure::new(FailureKind::ExecutionError, message)
+            })?;
+        let seen = self
+            .profile
+            .read
+            .iter()
+            .chain(&self.profile.write)
+            .any(|it| real.starts_with(it));
+        let confined = self.profile.confinement != Confinement::Off;
+        Ok(if confined && !seen {
+            self.scratch().to_owned()
+        } else {
+            real
+        })
+    }
+}
+
+fn host_scratch() -> Result<TempDir, Failure> {
     tempfile::Builder::new()
         .prefix("glee-")
         .permissions(std::fs::Permissions::from_mode(0o700))
@@ -92,7 +157,7 @@ pub(super) fn scratch() -> Result<TempDir, Failure> {
 pub(super) fn environment(
     call: &Admitted,
     extra: &[(String, Template)],
-    scratch: &std::path::Path,
+    scratch: &Path,
 ) -> Result<Vec<(OsString, OsString)>, Failure> {
     let mut env: Vec<(OsString, OsString)> = vec![
         ("PATH".into(), PATH.into()),
@@ -100,6 +165,18 @@ pub(super) fn environment(
         ("TMPDIR".into(), scratch.into()),
         ("LANG".into(), "C.UTF-8".into()),
     ];
+    if let Network::Hosts(_) = call.grant().network {
+        for name in [
+            "http_proxy",
+            "https_proxy",
+            "HTTP_PROXY",
+            "HTTPS_PROXY",
+            "ALL_PROXY",
+            "all_proxy",
+        ] {
+            env.push((name.into(), format!("http://{PROXY_ADDRESS}").into()));
+        }
+    }
     let mut set = |name: &str, value: String| {
         env.retain(|(known, _)| known != name);
         env.push((name.into(), value.into()));
@@ -131,9 +208,14 @@ pub(super) fn too_large(err: glee_core::template::TooLarge) -> Failure {
 
 /// Runs the job to its end, its deadline or the caller's cancellation. When this returns, nothing
 /// of it is running any more; when it is dropped, the tree is killed.
-pub(super) async fn run(job: Job, call: &Admitted, sandbox: &Sandbox) -> Result<Finished, Failure> {
+pub(super) async fn run(
+    job: Job,
+    place: &Place,
+    call: &Admitted,
+    cage: &Cage,
+) -> Result<Finished, Failure> {
     let keep = call.spec().limits.output_bytes;
-    let (child, streams) = start(job, call, sandbox).await?;
+    let (child, streams) = start(job, place, call, cage).await?;
     let captured = async {
         let (stdout, stderr, answer, (), ()) = tokio::join!(
             capture(streams.stdout, keep),
@@ -245,7 +327,12 @@ struct Streams {
     answer: Option<pipe::Receiver>,
 }
 
-async fn start(job: Job, call: &Admitted, sandbox: &Sandbox) -> Result<(Child, Streams), Failure> {
+async fn start(
+    job: Job,
+    place: &Place,
+    call: &Admitted,
+    cage: &Cage,
+) -> Result<(Child, Streams), Failure> {
     let broken = |err: io::Error| {
         Failure::new(
             FailureKind::Internal,
@@ -272,8 +359,8 @@ async fn start(job: Job, call: &Admitted, sandbox: &Sandbox) -> Result<(Child, S
         cwd: job.cwd,
         fds,
     };
-    let profile = profile(call);
-    let sandbox = sandbox.clone();
+    let profile = place.profile.clone();
+    let sandbox = cage.sandbox.clone();
     let name = call.spec().name.clone();
     let child = tokio::task::spawn_blocking(move || sandbox.start(&profile, order))
         .await
@@ -289,22 +376,6 @@ async fn start(job: Job, call: &Admitted, sandbox: &Sandbox) -> Result<(Child, S
             answer,
         },
     ))
-}
-
-/// Until tools are confined, the profile only carries what the supervisor needs to end them.
-fn profile(call: &Admitted) -> Profile {
-    Profile {
-        confinement: Confinement::Off,
-        network: Network::None,
-        read: call.grant().read.clone(),
-        write: call.grant().write.clone(),
-        protect: Vec::new(),
-        limits: Limits {
-            memory: Some(1 << 30),
-            processes: Some(128),
-            ..Limits::default()
-        },
-    }
 }
 
 fn start_failure(tool: &str, err: StartError) -> Failure {

@@ -11,30 +11,26 @@ use glee_core::model::{Format, Python};
 use glee_core::outcome::{Failure, FailureKind};
 use glee_core::permission::absolute;
 use glee_core::shape::{Body, Raw};
-use glee_sandbox::Sandbox;
 use serde_json::{Map, Value, json};
 
-use super::process::{self, Captured, Finished, Job, too_large};
+use super::cage::Cage;
+use super::process::{self, Captured, Finished, Job, Place, too_large};
 
 const RUNNER: &str = include_str!("runner.py");
 
-pub(super) async fn run(
-    python: &Python,
-    call: &Admitted,
-    sandbox: &Sandbox,
-) -> Result<Raw, Failure> {
+pub(super) async fn run(python: &Python, call: &Admitted, cage: &Cage) -> Result<Raw, Failure> {
     let interpreter = find_interpreter(call.root(), python.venv.as_deref())
         .map_err(|why| Failure::new(FailureKind::ExecutionError, why))?;
-    let scratch = process::scratch()?;
+    let place = Place::make(call, cage).await?;
     let job = Job {
         program: interpreter,
         args: ["-I", "-B", "-c", RUNNER].map(OsString::from).into(),
-        env: process::environment(call, &python.env, scratch.path())?,
-        cwd: absolute(call.root(), &python.cwd),
+        env: process::environment(call, &python.env, place.scratch())?,
+        cwd: place.cwd(absolute(call.root(), &python.cwd))?,
         stdin: Vec::new(),
         request: Some(request(python, call)?.to_string().into_bytes()),
     };
-    let finished = process::run(job, call, sandbox).await?;
+    let finished = process::run(job, &place, call, cage).await?;
     answer(call, &finished)
 }
 
@@ -126,6 +122,15 @@ pub fn find_interpreter(root: &Path, venv: Option<&str>) -> Result<PathBuf, Stri
             .clone()
             .ok_or_else(|| "python3 is not installed".to_owned()),
     }
+}
+
+/// What the module is read from, below its `cwd`: one file, or the directory of its package.
+pub(super) fn module_files(root: &Path, python: &Python) -> Option<PathBuf> {
+    let first = python.module.split('.').next()?;
+    let place = absolute(root, &python.cwd).join(first);
+    [place.with_extension("py"), place]
+        .into_iter()
+        .find(|it| it.exists())
 }
 
 /// Directories in which a module can be, besides `cwd`.

@@ -83,8 +83,12 @@ fn line(event: &Event) -> String {
             ),
         ),
     };
+    let sandbox = match &event.held {
+        Some(held) => format!(" sandbox={}", word_or_quoted(&held.by)),
+        None => String::new(),
+    };
     format!(
-        "[{}] {word} name={} params={}{status} caller={} id={}\n",
+        "[{}] {word} name={} params={}{status}{sandbox} caller={} id={}\n",
         time(event.at),
         word_or_quoted(&event.tool),
         params(&event.args),
@@ -197,6 +201,7 @@ mod tests {
             tool: "weather".into(),
             caller: "user".into(),
             args: args.as_object().unwrap().clone(),
+            held: None,
             what,
         }
     }

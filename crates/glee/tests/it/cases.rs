@@ -30,8 +30,8 @@ macro_rules! areas {
 }
 
 areas![
-    approval, call, command, errors, http, json, lint, manifest, python, schema, secrets, shape,
-    template
+    approval, call, command, errors, http, json, lint, manifest, python, sandbox, schema, secrets,
+    shape, template
 ];
 
 #[derive(Deserialize)]
@@ -283,6 +283,14 @@ impl Stage {
             case,
             Path::new(".glee/tools").join(&directory).as_path(),
         );
+        // Links, a line each: `name -> target`, from the root.
+        for line in fs::read_to_string(case.join("links"))
+            .unwrap_or_default()
+            .lines()
+        {
+            let (name, target) = line.split_once(" -> ").unwrap();
+            std::os::unix::fs::symlink(target, stage.scene.root.join(name)).unwrap();
+        }
         stage
     }
 
@@ -291,7 +299,14 @@ impl Stage {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
             let is_ours = from == case
-                && ["call.json", "outcome.json", "lint.json", "directory"].contains(&name.as_str());
+                && [
+                    "call.json",
+                    "outcome.json",
+                    "lint.json",
+                    "directory",
+                    "links",
+                ]
+                .contains(&name.as_str());
             if is_ours {
                 continue;
             }

@@ -8,8 +8,8 @@ use serde_json::json;
 
 use crate::support::{GLEE, Scene, json as output_json, stderr, stdout};
 
-const SLEEPER: &str = "name: sleeper\ndescription: Sleeps\nkind: command\nversion: 1\ninputs: {schema: {type: object}}\noutputs: {format: text}\nexec: {command: {entrypoint: .glee/tools/sleeper/run.sh}}\npermissions: {network: false}\napproval: {required: false}\n";
-const ASKER: &str = "name: asker\ndescription: Touches a file\nkind: command\nversion: 1\ninputs: {schema: {type: object, properties: {note: {type: string, description: n}}}}\noutputs: {format: text}\nexec: {command: {entrypoint: .glee/tools/asker/run.sh}}\npermissions: {network: false}\napproval: {required: true, reason: It touches a file}\n";
+const SLEEPER: &str = "name: sleeper\ndescription: Sleeps\nkind: command\nversion: 1\ninputs: {schema: {type: object}}\noutputs: {format: text}\nexec: {command: {entrypoint: .glee/tools/sleeper/run.sh}}\npermissions: {network: false, fs: {write: ['.']}}\napproval: {required: false}\n";
+const ASKER: &str = "name: asker\ndescription: Touches a file\nkind: command\nversion: 1\ninputs: {schema: {type: object, properties: {note: {type: string, description: n}}}}\noutputs: {format: text}\nexec: {command: {entrypoint: .glee/tools/asker/run.sh}}\npermissions: {network: false, fs: {write: ['.']}}\napproval: {required: true, reason: It touches a file}\n";
 const SECRETIVE: &str = "name: secretive\ndescription: Sends a secret\nkind: http\nversion: 1\ninputs: {schema: {type: object, properties: {q: {type: string, description: q}}}}\noutputs: {format: json}\nexec: {http: {method: POST, url: 'https://api.example.com/x?k=${KEY}', headers: {Authorization: 'Bearer ${KEY}'}, body: {q: '${q}', key: '${KEY}'}}}\npermissions: {network: true, secrets: {KEY: {type: string}}}\napproval: {required: true, reason: It sends}\n";
 const TYPES: &str = "name: types\ndescription: Echoes its arguments\nkind: command\nversion: 1\ninputs: {schema: {type: object, properties: {s: {type: string, description: s}, n: {type: integer, description: n}, b: {type: boolean, description: b}, l: {type: array, description: l}, x: {description: any}}}}\noutputs: {format: json}\nexec: {command: {entrypoint: cat, stdin: {s: '${s}', n: '${n}', b: '${b}', l: '${l}', x: '${x}'}}}\npermissions: {network: false}\napproval: {required: false}\n";
 
@@ -206,8 +206,9 @@ fn one_bad_manifest_hides_no_other() {
 #[test]
 fn ctrl_c_stops_the_tool_and_its_children() {
     let scene = scene();
+    let sleep = unique_sleep();
     scene.write(".glee/tools/sleeper/tool.yml", SLEEPER);
-    scene.write(".glee/tools/sleeper/run.sh", "#!/bin/sh\nsetsid sleep 600 &\necho $! > child\nmkfifo gate\necho ready > gate\nsleep 600\n");
+    scene.write(".glee/tools/sleeper/run.sh", &sleeper(&sleep));
     let mut glee = Command::new(GLEE)
         .args(["run", "sleeper", "--json"])
         .current_dir(&scene.root)
@@ -236,17 +237,15 @@ fn ctrl_c_stops_the_tool_and_its_children() {
     assert!(text.contains("\"CANCELLED\""), "{text}");
     let audit = std::fs::read_to_string(scene.project().audit_log()).unwrap();
     assert!(audit.contains("status=error code=CANCELLED"), "{audit}");
-    assert!(processes_in(&scene.root).is_empty());
+    assert_eq!(processes_with(&sleep), 0);
 }
 
 #[test]
 fn nothing_survives_the_death_of_glee() {
     let scene = scene();
+    let sleep = unique_sleep();
     scene.write(".glee/tools/sleeper/tool.yml", SLEEPER);
-    scene.write(
-        ".glee/tools/sleeper/run.sh",
-        "#!/bin/sh\nsetsid sleep 600 &\nmkfifo gate\necho ready > gate\nsleep 600\n",
-    );
+    scene.write(".glee/tools/sleeper/run.sh", &sleeper(&sleep));
     let mut glee = Command::new(GLEE)
         .args(["run", "sleeper"])
         .current_dir(&scene.root)
@@ -255,10 +254,10 @@ fn nothing_survives_the_death_of_glee() {
         .unwrap();
     wait_for(&scene.root.join("gate"));
     std::fs::read_to_string(scene.root.join("gate")).unwrap();
-    assert!(!processes_in(&scene.root).is_empty());
+    assert_eq!(processes_with(&sleep), 2);
     glee.kill().unwrap();
     glee.wait().unwrap();
-    until(|| processes_in(&scene.root).is_empty());
+    until(|| processes_with(&sleep) == 0);
 }
 
 #[test]
@@ -394,17 +393,25 @@ fn failing_examples_fail_the_test_command() {
     );
 }
 
-/// Processes whose working directory is in the project.
-fn processes_in(root: &std::path::Path) -> Vec<String> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
-        if let Ok(cwd) = std::fs::read_link(entry.path().join("cwd"))
-            && cwd.starts_with(root)
-        {
-            found.push(entry.file_name().to_string_lossy().into_owned());
-        }
-    }
-    found
+/// Says when it is ready, then sleeps, with a child that tries to get away.
+fn sleeper(sleep: &str) -> String {
+    format!("#!/bin/sh\nsetsid sleep {sleep} &\nmkfifo gate\necho ready > gate\nsleep {sleep}\n")
+}
+
+/// A number of seconds that no other process sleeps for.
+fn unique_sleep() -> String {
+    static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    format!("600.{}{count}", std::process::id())
+}
+
+/// Processes that hold this word on their command line.
+fn processes_with(word: &str) -> usize {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let commands = entries.filter_map(|it| std::fs::read(it.path().join("cmdline")).ok());
+    commands
+        .filter(|it| it.split(|b| *b == 0).any(|it| it == word.as_bytes()))
+        .count()
 }
 
 fn wait_for(path: &std::path::Path) {

@@ -8,11 +8,11 @@ use glee_core::permission::Network;
 use thiserror::Error;
 use url::{Host, Url};
 
-pub(super) struct Guard<'a> {
+pub(in crate::exec) struct Guard<'a> {
     /// What the tool was granted.
-    pub(super) network: &'a Network,
+    pub(in crate::exec) network: &'a Network,
     /// What the configuration allows all tools.
-    pub(super) allowed: Option<&'a [HostPattern]>,
+    pub(in crate::exec) allowed: Option<&'a [HostPattern]>,
 }
 
 /// The addresses a connection may be dialled to.
@@ -20,7 +20,7 @@ pub(super) struct Guard<'a> {
 /// Connections are pooled per reach: one that was dialled to a private address because a tool names
 /// it must not be lent to a tool that does not.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Reach {
+pub(in crate::exec) enum Reach {
     /// Public addresses only.
     Public,
     /// Also the addresses these entries name. The port is part of the reach, since an entry may
@@ -42,7 +42,7 @@ pub(super) struct NotPublic {
 impl Guard<'_> {
     /// Judges the host of a URL by name, and by address where the host is written as one. What comes
     /// back is how far a connection for it may reach.
-    pub(super) fn check(&self, url: &Url) -> Result<Reach, Failure> {
+    pub(in crate::exec) fn check(&self, url: &Url) -> Result<Reach, Failure> {
         let (host, literal) = host(url)?;
         let port = url.port_or_known_default().unwrap_or_default();
         let listed = |entries: &[HostPattern]| {
@@ -69,6 +69,17 @@ impl Guard<'_> {
     }
 }
 
+impl Guard<'_> {
+    /// The refusal of a name whose addresses are all out of reach.
+    pub(in crate::exec) fn not_public(host: &str, address: IpAddr, port: u16) -> Failure {
+        NotPublic {
+            host: host.to_owned(),
+            address,
+        }
+        .failure(port)
+    }
+}
+
 impl Reach {
     fn named_by(entries: &[HostPattern], port: u16) -> Reach {
         let mut entries: Vec<HostPattern> = entries
@@ -84,7 +95,7 @@ impl Reach {
         Reach::Named { entries, port }
     }
 
-    pub(super) fn permits(&self, address: IpAddr) -> bool {
+    pub(in crate::exec) fn permits(&self, address: IpAddr) -> bool {
         is_public(address)
             || match self {
                 Reach::Public => false,

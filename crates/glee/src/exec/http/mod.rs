@@ -33,7 +33,7 @@ use tokio::time::Instant;
 
 use auth::Credentials;
 use dial::{Clients, SystemLookup};
-use guard::Guard;
+pub(super) use guard::Guard;
 use lost::Failed;
 use oauth::Tokens;
 use redirect::Hop;

@@ -11,7 +11,7 @@ use glee_core::model::{
     Annotations, Approval, Auth, Exec, Format, Http, Limits, Method, OnMismatch, Origin, Outputs,
     Redirects, Retry, ToolSpec,
 };
-use glee_core::outcome::{Failure, FailureKind, Outcome};
+use glee_core::outcome::{Failure, FailureKind, Held, Outcome};
 use glee_core::permission::{Network, Permissions, SecretNeed};
 use glee_core::port::{
     Answer, Approver, Caller, Cancel, Clock, Executor, Later, Question, Secrets,
@@ -307,6 +307,15 @@ impl Secrets for TwoSecrets {
 struct OnlyHttp(HttpExec);
 
 impl Executor for OnlyHttp {
+    fn hold<'a>(&'a self, _: &'a Admitted) -> Later<'a, Result<Held, Failure>> {
+        Box::pin(async {
+            Ok(Held {
+                by: "host policy".to_owned(),
+                missing: Vec::new(),
+            })
+        })
+    }
+
     fn run<'a>(&'a self, call: &'a Admitted) -> Later<'a, Result<Raw, Failure>> {
         match &call.spec().exec {
             Exec::Http(http) => Box::pin(self.0.run(http, call)),

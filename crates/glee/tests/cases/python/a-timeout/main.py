@@ -1,5 +1,5 @@
 import subprocess, time
 def run():
-    subprocess.Popen(["sh", "-c", "sleep 2; touch survived"])
+    subprocess.Popen(["sh", "-c", "sleep 2; touch {{root}}/survived"])
     print("so far", flush=True)
     time.sleep(60)

@@ -1,0 +1,2 @@
+#!/bin/sh
+echo x > {{root}}/src/new; echo "exit $?"

@@ -1,0 +1,2 @@
+#!/bin/sh
+echo x > {{root}}/out/new && cat {{root}}/out/new

@@ -1,0 +1,2 @@
+#!/bin/sh
+cat {{root}}/src/../secret.txt; echo "exit $?"

@@ -1,0 +1,2 @@
+#!/bin/sh
+test -r /etc/passwd && echo readable
