@@ -244,11 +244,39 @@ pub struct Annotations {
     pub idempotent: Option<bool>,
 }
 
+/// How much one call may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     pub timeout: Duration,
     /// Kept of stdout, of stderr and of an HTTP body, each.
     pub output_bytes: usize,
+    /// Processor time of the whole tree; only the deadline unless given.
+    pub cpu: Option<Duration>,
+    /// Bytes of memory of the whole tree.
+    pub memory: u64,
+    /// Processes and threads of the whole tree.
+    pub processes: u32,
+    /// Open files of each process.
+    pub open_files: u32,
+    /// Bytes of the largest file that may be written.
+    pub file_size: u64,
+    /// Bytes of the private /tmp.
+    pub scratch: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            timeout: Duration::from_secs(30),
+            output_bytes: 1 << 20,
+            cpu: None,
+            memory: 1 << 30,
+            processes: 128,
+            open_files: 1024,
+            file_size: 1 << 30,
+            scratch: 64 << 20,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]

@@ -1,11 +1,10 @@
 //! What holds a process to its grant: the sandbox profile of a call.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use glee_core::admit::Admitted;
-use glee_core::model::{Exec, Origin};
+use glee_core::model::{self, Exec, Origin, ToolSpec};
 use glee_core::outcome::{Failure, FailureKind, Held};
 use glee_core::permission;
 use glee_sandbox::{Confinement, Limits, Network, Profile, Sandbox, State, Strength, Tier};
@@ -62,7 +61,7 @@ impl Cage {
     /// Whether this machine can hold the call. What the sandbox has made ready for the answer waits
     /// for the call itself.
     pub(super) async fn hold(&self, call: &Admitted) -> Result<Held, Failure> {
-        let profile = self.profile(call)?;
+        let profile = self.profile(call.spec(), call.root())?;
         let strength = self.strength(profile).await?;
         Ok(held(&strength))
     }
@@ -80,42 +79,39 @@ impl Cage {
     }
 
     /// The same for every call of a tool, so that warm launchers can be shared.
-    pub(super) fn profile(&self, call: &Admitted) -> Result<Profile, Failure> {
-        let grant = call.grant();
-        let mut read = resolved(call, &grant.read, "fs.read")?;
-        let write = resolved(call, &grant.write, "fs.write")?;
-        read.extend(own_files(call));
+    pub(super) fn profile(&self, spec: &ToolSpec, root: &Path) -> Result<Profile, Failure> {
+        let grant = spec.permissions.grant(root);
+        let mut read = resolved(spec, &grant.read, "fs.read")?;
+        let write = resolved(spec, &grant.write, "fs.write")?;
+        read.extend(own_files(spec, root));
         read.retain(|it| !SYSTEM.iter().any(|system| it.starts_with(system)));
         read.sort();
         read.dedup();
         Ok(Profile {
             confinement: self.confinement,
-            network: self.network(&grant.network).map_err(|err| {
-                Failure::new(
-                    FailureKind::Internal,
-                    format!("no way out could be opened: {err}"),
-                )
-            })?,
+            network: self.network(&grant.network)?,
             read,
             write,
-            protect: protected(call.root()),
-            limits: Limits {
-                memory: Some(1 << 30),
-                processes: Some(128),
-                ..Limits::default()
-            },
+            protect: protected(root),
+            limits: limits(&spec.limits),
         })
     }
 
-    fn network(&self, granted: &permission::Network) -> io::Result<Network> {
+    fn network(&self, granted: &permission::Network) -> Result<Network, Failure> {
         Ok(match granted {
             permission::Network::None => Network::None,
             permission::Network::Public => Network::Outbound {
                 granted: Vec::new(),
             },
-            permission::Network::Hosts(hosts) => Network::Proxy {
-                socket: self.egress.socket(hosts)?,
-            },
+            permission::Network::Hosts(hosts) => {
+                let socket = self.egress.socket(hosts).map_err(|err| {
+                    Failure::new(
+                        FailureKind::Internal,
+                        format!("no way out could be opened: {err}"),
+                    )
+                })?;
+                Network::Proxy { socket }
+            }
         })
     }
 }
@@ -145,13 +141,13 @@ fn unavailable(strength: &Strength) -> Failure {
 
 /// Grants as the kernel sees them. What does not exist grants nothing. For a tool made by an agent a
 /// link on the way is a trick: its ceiling was judged by name.
-fn resolved(call: &Admitted, granted: &[PathBuf], key: &str) -> Result<Vec<PathBuf>, Failure> {
+fn resolved(spec: &ToolSpec, granted: &[PathBuf], key: &str) -> Result<Vec<PathBuf>, Failure> {
     let mut paths = Vec::new();
     for path in granted {
         let Ok(real) = path.canonicalize() else {
             continue;
         };
-        if real != *path && matches!(call.spec().origin, Origin::Agent { .. }) {
+        if real != *path && matches!(spec.origin, Origin::Agent { .. }) {
             return Err(Failure::new(
                 FailureKind::PermissionDenied,
                 format!(
@@ -168,16 +164,14 @@ fn resolved(call: &Admitted, granted: &[PathBuf], key: &str) -> Result<Vec<PathB
 }
 
 /// What the tool itself is made of: its directory, its program, its interpreter and module.
-fn own_files(call: &Admitted) -> Vec<PathBuf> {
-    let root = call.root();
-    let mut own: Vec<PathBuf> = call
-        .spec()
+fn own_files(spec: &ToolSpec, root: &Path) -> Vec<PathBuf> {
+    let mut own: Vec<PathBuf> = spec
         .source
         .parent()
         .map(Path::to_owned)
         .into_iter()
         .collect();
-    match &call.spec().exec {
+    match &spec.exec {
         Exec::Http(_) => {}
         Exec::Command(command) => own.extend(find_entrypoint(root, &command.entrypoint)),
         Exec::Python(python) => {
@@ -194,7 +188,18 @@ fn own_files(call: &Admitted) -> Vec<PathBuf> {
         .collect()
 }
 
-fn protected(root: &Path) -> Vec<PathBuf> {
+fn limits(asked: &model::Limits) -> Limits {
+    Limits {
+        cpu: asked.cpu,
+        memory: Some(asked.memory),
+        processes: Some(asked.processes),
+        open_files: Some(asked.open_files),
+        file_size: Some(asked.file_size),
+        scratch_size: asked.scratch,
+    }
+}
+
+pub(super) fn protected(root: &Path) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = PROTECTED.iter().map(|it| root.join(it)).collect();
     if let Some(home) = std::env::var_os("HOME") {
         paths.extend(SHELL_FILES.iter().map(|it| Path::new(&home).join(it)));

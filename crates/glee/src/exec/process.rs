@@ -91,7 +91,7 @@ enum Scratch {
 
 impl Place {
     pub(super) async fn make(call: &Admitted, cage: &Cage) -> Result<Place, Failure> {
-        let mut profile = cage.profile(call)?;
+        let mut profile = cage.profile(call.spec(), call.root())?;
         let strength = cage.strength(profile.clone()).await?;
         let scratch = match strength.tier {
             Tier::Full | Tier::FullWithoutCgroup => Scratch::OfSandbox,

@@ -143,10 +143,7 @@ impl Reader<'_> {
             permissions,
             approval,
             annotations,
-            limits: Limits {
-                timeout: read.timeout,
-                output_bytes: wire.limits.output_bytes.unwrap_or(output_bytes),
-            },
+            limits: limits(&wire.limits, read.timeout, output_bytes),
             examples: wire.examples.into_iter().map(example).collect(),
             origin: match wire.creator {
                 Some(creator) => Origin::Agent { creator },
@@ -435,6 +432,20 @@ fn format(wire: wire::Format) -> Format {
     match wire {
         wire::Format::Json => Format::Json,
         wire::Format::Text => Format::Text,
+    }
+}
+
+fn limits(wire: &wire::Limits, timeout: Duration, output_bytes: usize) -> Limits {
+    let otherwise = Limits::default();
+    Limits {
+        timeout,
+        output_bytes: wire.output_bytes.unwrap_or(output_bytes),
+        cpu: wire.cpu_ms.map(Duration::from_millis),
+        memory: wire.memory_bytes.unwrap_or(otherwise.memory),
+        processes: wire.processes.unwrap_or(otherwise.processes),
+        open_files: wire.open_files.unwrap_or(otherwise.open_files),
+        file_size: wire.file_bytes.unwrap_or(otherwise.file_size),
+        scratch: wire.scratch_bytes.unwrap_or(otherwise.scratch),
     }
 }
 

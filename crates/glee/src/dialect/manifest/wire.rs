@@ -407,6 +407,29 @@ pub(super) struct Limits {
     #[serde(default)]
     #[schemars(range(min = 1, max = 67_108_864))]
     pub(super) output_bytes: Option<usize>,
+    /// Processor time of the whole process tree; only the deadline limits it unless given.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 3_600_000))]
+    pub(super) cpu_ms: Option<u64>,
+    /// Memory of the whole process tree; 1 GiB unless given.
+    #[serde(default)]
+    #[schemars(range(min = 1_048_576))]
+    pub(super) memory_bytes: Option<u64>,
+    /// Processes and threads of the whole tree; 128 unless given.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 32_768))]
+    pub(super) processes: Option<u32>,
+    /// Open files of each process; 1 024 unless given.
+    #[serde(default)]
+    #[schemars(range(min = 16, max = 1_048_576))]
+    pub(super) open_files: Option<u32>,
+    /// Largest file that may be written; 1 GiB unless given.
+    #[serde(default)]
+    pub(super) file_bytes: Option<u64>,
+    /// Size of the private scratch directory; 64 MiB unless given.
+    #[serde(default)]
+    #[schemars(range(min = 65_536))]
+    pub(super) scratch_bytes: Option<u64>,
 }
 
 /// What the tool does to the world, as hints for clients; they grant nothing.

@@ -13,6 +13,8 @@ use super::{Session, print};
 const CONFIG: &str = "\
 # What holds for every tool of this project. `glee schema config` tells all that can stand here.
 
+# sandbox: required           # or best-effort, or off: what to do where the kernel cannot hold a tool
+#
 # security:
 #   max_permissions:          # the most that tools made by agents may ask for; nothing unless given
 #     network: {hosts: [api.example.com]}

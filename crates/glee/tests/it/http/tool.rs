@@ -83,6 +83,7 @@ impl Tool {
                 // A fail-safe: no test waits for it.
                 timeout: Duration::from_secs(30),
                 output_bytes: 5 << 20,
+                ..Limits::default()
             },
             examples: vec![],
             origin: Origin::User,
