@@ -73,6 +73,15 @@ impl HostPattern {
         }
     }
 
+    /// Whether the pattern can name an address at all.
+    pub fn names_addresses(&self) -> bool {
+        match &self.host {
+            Host::Name(name) => name == "localhost",
+            Host::Below(_) => false,
+            Host::Range { .. } => true,
+        }
+    }
+
     fn covers(&self, address: IpAddr) -> bool {
         match (&self.host, address) {
             (

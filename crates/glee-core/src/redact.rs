@@ -100,7 +100,11 @@ impl Redactor {
         }
     }
 
-    pub fn failure(&self, failure: Failure) -> Failure {
+    pub fn failure(&self, mut failure: Failure) -> Failure {
+        // An output that was cut and then refused stands here.
+        if let Some(Value::String(text)) = failure.details.get_mut("value") {
+            *text = self.cut(std::mem::take(text));
+        }
         Failure {
             message: self.text(failure.message),
             details: self.map(failure.details),

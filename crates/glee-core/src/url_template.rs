@@ -42,8 +42,11 @@ pub enum UrlTemplateError {
 pub enum FillError {
     #[error("`{name}` fills a part of the URL's path and has no value")]
     Absent { name: String },
-    #[error("`{name}` cannot be `{value}`: it would change the URL's path")]
-    Segment { name: String, value: String },
+    // The value is not quoted: a secret may stand in it.
+    #[error(
+        "`{name}` is empty, `.`, `..` or holds a control character, and would change the URL's path"
+    )]
+    Segment { name: String },
     #[error("the filled URL is not one: {0}")]
     NotAUrl(String),
     #[error(transparent)]
@@ -279,22 +282,21 @@ fn fill_segment(segment: &Template, scope: &Scope<'_>) -> Result<String, FillErr
         // The author's own text: `..` in it is the author's business.
         return Ok(segment.text(scope)?.unwrap_or_default());
     };
-    let refuse = |value: &str| FillError::Segment {
+    let refuse = || FillError::Segment {
         name: hole.name.clone(),
-        value: value.escape_debug().to_string(),
     };
     let raw = segment.text(scope)?.ok_or_else(|| absent(segment))?;
     // Control characters mean nothing good in a path, and `.`, `..` and the empty segment would
     // make the server read another path than the author wrote.
     if matches!(raw.as_str(), "" | "." | "..") || raw.contains(char::is_control) {
-        return Err(refuse(&raw));
+        return Err(refuse());
     }
     let filled = segment
         .text_with(scope, encode)?
         .ok_or_else(|| absent(segment))?;
     let dots = filled.replace("%2e", ".").replace("%2E", ".");
     if matches!(dots.as_str(), "." | "..") {
-        return Err(refuse(&raw));
+        return Err(refuse());
     }
     Ok(filled)
 }

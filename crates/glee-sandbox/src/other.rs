@@ -8,6 +8,8 @@ use crate::{End, Layer, LayerState, Order, Profile, StartError, State, Strength,
 
 const WHY: &str = "this system is not Linux";
 
+pub const PROXY_ADDRESS: &str = "127.0.0.1:3128";
+
 pub fn run_if_launcher() {}
 
 #[derive(Clone)]

@@ -423,7 +423,7 @@ mod tests {
             (json!({"$ref": "#/$defs/none"}), "/$ref"),
         ] {
             assert_eq!(
-                Schema::new(source.clone()).unwrap_err().pointer,
+                Schema::new(source.clone()).unwrap_err()[0].pointer,
                 pointer,
                 "{source}"
             );

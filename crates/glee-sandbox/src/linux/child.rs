@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use rustix::event::{PollFd, PollFlags, poll};
 
-use super::message::read_end;
+use super::message::{Then, read_end};
 use super::pool::{Launcher, Pool};
 use super::wire::{Kind, Peeked};
 use crate::{End, Strength};
@@ -51,7 +51,7 @@ impl Child {
                 "the launcher was killed",
             )),
             Peeked::Frame(Kind::Ended, body) => {
-                let end = read_end(&body)?;
+                let (end, _) = read_end(&body)?;
                 Ok(Some(*self.end.get_or_init(|| end)))
             }
             Peeked::Frame(..) => Err(io::ErrorKind::InvalidData.into()),
@@ -97,11 +97,15 @@ impl Drop for Child {
             return;
         };
         // The end is still in the socket, so that the descriptor stayed readable; now it is taken out.
-        match launcher.control.peek() {
-            Ok(Peeked::Frame(Kind::Ended, _)) if launcher.answer().is_ok() => {
-                self.pool.put(launcher)
+        let then = launcher
+            .answer_if_there()
+            .and_then(|frame| Ok(read_end(&frame.body)?.1));
+        match then {
+            Ok(then) => {
+                launcher.awaits_warden = then == Then::Fresh;
+                self.pool.put(launcher);
             }
-            _ => self.pool.retire(launcher),
+            Err(_) => self.pool.retire(launcher),
         }
     }
 }

@@ -5,17 +5,22 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::exit;
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{PidfdFlags, getpid, pidfd_open};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, getpid, kill_process, pidfd_open, pidfd_send_signal,
+    waitpid,
+};
 
-use super::message::{Unavailable, read_profile, write_unavailable};
-use super::namespaces::{self, Fork, Place};
-use super::tree::Tree;
-use super::warden::{Warden, ready};
+use super::message::read_setup;
+use super::namespaces::{self, Fork};
+use super::tiers;
 use super::wire::{Control, Kind};
-use crate::{Confinement, Layer, LayerState, Profile, State, Strength, Tier};
+use crate::{Confinement, Tier};
 
 /// The argument that makes a process a launcher.
 pub(super) const ARGUMENT: &str = "__launcher";
+
+/// A warden that ends with this wants to be followed by another, because its cell is used up.
+pub(super) const USED_UP: i32 = 3;
 
 /// Must be the first thing `main` does: when this process was started as a launcher it never returns.
 pub fn run_if_launcher() {
@@ -29,30 +34,17 @@ fn run() -> io::Result<()> {
     let mut control = Control::new(take_control()?);
     // A signal from the terminal glee runs in is for glee to answer, not for its launchers.
     let _ = rustix::process::setsid();
-    let Some(setup) = control.receive()? else {
+    let Some(frame) = control.receive()? else {
         return Ok(());
     };
-    if setup.kind != Kind::Setup {
+    if frame.kind != Kind::Setup {
         return Err(io::ErrorKind::InvalidData.into());
     }
-    let profile = read_profile(&setup.body)?;
-    let strength = strength(&profile);
-    if profile.confinement == Confinement::Required
-        && let Some((layer, why)) = strength.missing().next()
-    {
-        let refusal = Unavailable {
-            layer: layer.to_string(),
-            why: why.to_owned(),
-            what_to_do: "set sandbox: best-effort to run without it".to_owned(),
-        };
-        return control.send(Kind::Unavailable, &write_unavailable(&refusal), &[]);
-    }
-    match namespaces::enter() {
-        Place::Namespace => keep_warden(control, &profile, &strength),
-        Place::Host => {
-            rustix::process::set_child_subreaper(Some(getpid()))?;
-            guard(control, Tree::Adopted, &profile, &strength)
-        }
+    let setup = read_setup(&frame.body)?;
+    match setup.profile.confinement {
+        Confinement::Off => tiers::unconfined(control, &setup.profile),
+        _ if setup.ceiling >= Tier::FullWithoutCgroup => tiers::full(control, &setup),
+        _ => tiers::landlocked(control, &setup),
     }
 }
 
@@ -70,60 +62,83 @@ fn take_control() -> io::Result<OwnedFd> {
     Ok(control)
 }
 
-/// What this build holds of any profile.
-fn strength(profile: &Profile) -> Strength {
-    let why = if profile.confinement == Confinement::Off {
-        "confinement is off"
-    } else {
-        "not built yet"
-    };
-    let layers = Layer::ALL
-        .into_iter()
-        .map(|layer| LayerState {
-            layer,
-            state: State::Missing {
-                why: why.to_owned(),
-            },
-        })
-        .collect();
-    Strength {
-        tier: Tier::None,
-        layers,
-    }
-}
-
-/// Starts the warden as process 1 of a PID namespace and stays until it or glee is gone.
-fn keep_warden(control: Control, profile: &Profile, strength: &Strength) -> io::Result<()> {
-    let launcher = pidfd_open(getpid(), PidfdFlags::empty())?;
-    match namespaces::fork_into_pid_namespace()? {
-        Fork::Child => {
-            // The namespace must not outlive the launcher, even if that is killed before this line.
-            rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-            if !readable(launcher.as_fd())? {
-                namespaces::mount_proc();
-                guard(control, Tree::Namespace, profile, strength)?;
+/// Runs one warden after another, each as process 1 of a PID namespace, until one fails or glee is gone. `beside` starts
+/// whoever a warden needs outside of its cell.
+pub(super) fn keep_wardens<Introduction>(
+    control: Control,
+    introduce: impl Fn() -> io::Result<(Introduction, Introduction)>,
+    beside: impl Fn(OwnedFd, Introduction) -> io::Result<Option<Helper>>,
+    warden: impl Fn(Control, Introduction) -> io::Result<()>,
+) -> io::Result<()> {
+    loop {
+        let launcher = pidfd_open(getpid(), PidfdFlags::empty())?;
+        let (ours, theirs) = introduce()?;
+        match namespaces::fork_into_cell()? {
+            Fork::Child => {
+                drop(ours);
+                die_with(&launcher)?;
+                exit(i32::from(warden(control, theirs).is_err()))
             }
-            exit(0)
-        }
-        Fork::Parent(warden) => {
-            drop(launcher);
-            let mut watched = [
-                PollFd::new(&warden, PollFlags::IN),
-                // No flag is asked for, so that only the end of glee wakes us: the messages are the warden's.
-                PollFd::from_borrowed_fd(control.as_fd(), PollFlags::empty()),
-            ];
-            while let Err(rustix::io::Errno::INTR) = poll(&mut watched, None) {}
-            // Leaving takes the warden along, and with process 1 the kernel kills all of its namespace.
-            Ok(())
+            Fork::Parent(pid, ended) => {
+                drop(theirs);
+                let helper = beside(ended.try_clone()?, ours)?;
+                let code = outlive(&control, pid, &ended)?;
+                drop(helper);
+                if code != Some(USED_UP) {
+                    return Ok(());
+                }
+            }
         }
     }
 }
 
-fn guard(control: Control, tree: Tree, profile: &Profile, strength: &Strength) -> io::Result<()> {
-    ready(&control, strength)?;
-    let served = Warden::new(control, tree, profile.limits)?.serve();
-    tree.end();
-    served
+/// A child must not outlive the launcher, even if that is killed before this line.
+fn die_with(launcher: &OwnedFd) -> io::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    if readable(launcher.as_fd())? {
+        exit(0);
+    }
+    Ok(())
+}
+
+/// A process that serves beside the launcher and ends with this value.
+pub(super) struct Helper(Pid);
+
+impl Helper {
+    pub(super) fn start(work: impl FnOnce()) -> io::Result<Helper> {
+        let launcher = pidfd_open(getpid(), PidfdFlags::empty())?;
+        match namespaces::fork()? {
+            None => {
+                die_with(&launcher)?;
+                work();
+                exit(0)
+            }
+            Some(pid) => Ok(Helper(pid)),
+        }
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        let _ = kill_process(self.0, Signal::KILL);
+        let _ = waitpid(Some(self.0), WaitOptions::empty());
+    }
+}
+
+/// Waits for a warden to end, and ends it when glee is gone; its exit code if it ended by itself.
+fn outlive(control: &Control, warden: Pid, ended: &OwnedFd) -> io::Result<Option<i32>> {
+    let mut watched = [
+        PollFd::new(ended, PollFlags::IN),
+        // No flag is asked for, so that only the end of glee wakes us: the messages are the warden's.
+        PollFd::from_borrowed_fd(control.as_fd(), PollFlags::empty()),
+    ];
+    while let Err(rustix::io::Errno::INTR) = poll(&mut watched, None) {}
+    if watched[0].revents().is_empty() {
+        // With process 1 the kernel kills all of its namespace, and tells us when that is done.
+        pidfd_send_signal(ended, Signal::KILL)?;
+    }
+    let status = waitpid(Some(warden), WaitOptions::empty())?;
+    Ok(status.and_then(|it| it.1.exit_status()))
 }
 
 fn readable(fd: BorrowedFd<'_>) -> io::Result<bool> {

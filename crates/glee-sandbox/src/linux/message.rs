@@ -71,6 +71,53 @@ pub(super) fn read_order(body: &[u8]) -> Result<OrderView<'_>, Malformed> {
     })
 }
 
+/// What a launcher is told before anything else.
+pub(super) struct Setup {
+    pub(super) profile: Profile,
+    /// No more than this is attempted.
+    pub(super) ceiling: Tier,
+    /// Why not more, in words for the report.
+    pub(super) why: String,
+}
+
+pub(super) fn write_setup(profile: &[u8], ceiling: Tier, why: &str) -> Vec<u8> {
+    let mut out = Writer::default();
+    out.byte(ceiling as u8);
+    out.text(OsStr::new(why));
+    out.0.extend(profile);
+    out.0
+}
+
+pub(super) fn read_setup(body: &[u8]) -> Result<Setup, Malformed> {
+    let mut from = Reader::new(body);
+    let ceiling = tier(from.byte()?)?;
+    let why = from.text()?.to_string_lossy().into_owned();
+    let profile = read_profile(&mut from)?;
+    from.end()?;
+    Ok(Setup {
+        profile,
+        ceiling,
+        why,
+    })
+}
+
+fn tier(byte: u8) -> Result<Tier, Malformed> {
+    Tier::ALL
+        .into_iter()
+        .find(|it| *it as u8 == byte)
+        .ok_or(Malformed)
+}
+
+pub(super) fn write_weaker(why: &str) -> Vec<u8> {
+    let mut out = Writer::default();
+    out.text(OsStr::new(&why.replace('\0', " ")));
+    out.0
+}
+
+pub(super) fn read_weaker(body: &[u8]) -> Result<String, Malformed> {
+    Ok(Reader::new(body).text()?.to_string_lossy().into_owned())
+}
+
 pub(super) fn write_profile(profile: &Profile) -> Result<Vec<u8>, StartError> {
     let mut out = Writer::default();
     out.byte(profile.confinement as u8);
@@ -105,8 +152,7 @@ pub(super) fn write_profile(profile: &Profile) -> Result<Vec<u8>, StartError> {
     Ok(out.0)
 }
 
-pub(super) fn read_profile(body: &[u8]) -> Result<Profile, Malformed> {
-    let mut from = Reader::new(body);
+fn read_profile(from: &mut Reader<'_>) -> Result<Profile, Malformed> {
     let confinement = match from.byte()? {
         0 => Confinement::Required,
         1 => Confinement::BestEffort,
@@ -133,7 +179,6 @@ pub(super) fn read_profile(body: &[u8]) -> Result<Profile, Malformed> {
         file_size: from.optional()?,
         scratch_size: from.number()?,
     };
-    from.end()?;
     Ok(Profile {
         confinement,
         network,
@@ -303,7 +348,16 @@ pub(super) fn read_failed(body: &[u8]) -> Result<Failed, Malformed> {
     Ok(Failed { step, errno })
 }
 
-pub(super) fn write_end(end: &End) -> Vec<u8> {
+/// What follows an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Then {
+    /// The warden takes the next order.
+    Next,
+    /// Another warden will say that it is ready.
+    Fresh,
+}
+
+pub(super) fn write_end(end: &End, then: Then) -> Vec<u8> {
     let mut out = Writer::default();
     let (kind, number) = match end.exit {
         Exit::Code(it) => (0, it),
@@ -314,10 +368,11 @@ pub(super) fn write_end(end: &End) -> Vec<u8> {
     out.number(u64::try_from(end.cpu.as_nanos()).unwrap_or(u64::MAX));
     out.number(end.peak_memory);
     out.optional(end.limit.map(|it| it as u64));
+    out.byte(then as u8);
     out.0
 }
 
-pub(super) fn read_end(body: &[u8]) -> Result<End, Malformed> {
+pub(super) fn read_end(body: &[u8]) -> Result<(End, Then), Malformed> {
     let mut from = Reader::new(body);
     let kind = from.byte()?;
     let number = u32::try_from(from.number()?)
@@ -339,11 +394,19 @@ pub(super) fn read_end(body: &[u8]) -> Result<End, Malformed> {
                 .ok_or(Malformed)
         })
         .transpose()?;
+    let then = match from.byte()? {
+        0 => Then::Next,
+        1 => Then::Fresh,
+        _ => return Err(Malformed),
+    };
     from.end()?;
-    Ok(End {
-        exit,
-        cpu,
-        peak_memory,
-        limit,
-    })
+    Ok((
+        End {
+            exit,
+            cpu,
+            peak_memory,
+            limit,
+        },
+        then,
+    ))
 }

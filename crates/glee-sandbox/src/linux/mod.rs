@@ -4,17 +4,31 @@
 //! once per profile and running call; it makes the namespaces. The *warden* is its child, process 1 of a PID
 //! namespace and already confined; it starts the *payload*, the program that was ordered, and ends its tree.
 
+mod bridge;
+mod cell;
+mod cgroup;
 mod child;
+mod gate;
+mod gatekeeper;
+mod grants;
+mod landlock;
 mod launcher;
+mod limits;
 mod message;
 mod namespaces;
 mod payload;
 mod pool;
+mod privileges;
+mod report;
+mod root;
 mod sandbox;
+mod seccomp;
+mod tiers;
 mod tree;
 mod warden;
 mod wire;
 
+pub use bridge::PROXY_ADDRESS;
 pub use child::Child;
 pub use launcher::run_if_launcher;
 pub use sandbox::Sandbox;

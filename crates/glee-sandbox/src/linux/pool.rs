@@ -1,22 +1,24 @@
 //! Warm launchers, kept by profile.
 
 use std::collections::HashMap;
-use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, socketpair};
 
+use super::cgroup;
 use super::launcher::ARGUMENT;
-use super::message::{read_strength, read_unavailable};
-use super::wire::{Control, Frame, Kind};
-use crate::{StartError, Strength};
+use super::message::{read_strength, read_unavailable, read_weaker, write_profile, write_setup};
+use super::wire::{Control, Frame, Kind, Malformed, Peeked};
+use crate::{Profile, StartError, Strength, Tier};
 
 /// An unused launcher is kept this long.
 const IDLE: Duration = Duration::from_secs(60);
@@ -24,21 +26,53 @@ const IDLE: Duration = Duration::from_secs(60);
 const GRACE: Duration = Duration::from_secs(2);
 /// A launcher that does not answer for this long is given up.
 const PATIENCE: Duration = Duration::from_secs(20);
-const TICK: Duration = Duration::from_millis(250);
+/// A launcher is replaced after this, so that an updated system becomes visible.
+const AGE: Duration = Duration::from_secs(600);
+const TICK: Duration = Duration::from_millis(100);
+const IDLE_TICK: Duration = Duration::from_secs(5);
 
 /// A running launcher and the socket to it.
 pub(super) struct Launcher {
     process: process::Child,
     pub(super) control: Control,
     pub(super) strength: Strength,
-    /// The profile as the launcher was told it.
-    setup: Arc<[u8]>,
+    profile: Key,
+    made: Instant,
+    granted: Vec<(PathBuf, Identity)>,
+    /// Whether the last warden has left and the next one has not yet said that it is ready.
+    pub(super) awaits_warden: bool,
 }
 
 impl Launcher {
+    fn is_current(&self) -> bool {
+        self.made.elapsed() < AGE
+            && self
+                .granted
+                .iter()
+                .all(|(path, then)| identity(path) == *then)
+    }
+
     /// Waits for the next message; an error when the launcher is gone or silent.
     pub(super) fn answer(&mut self) -> io::Result<Frame> {
         answer(&mut self.control)
+    }
+
+    /// Takes the end out of the socket, if it is there.
+    pub(super) fn answer_if_there(&mut self) -> io::Result<Frame> {
+        match self.control.peek()? {
+            Peeked::Frame(Kind::Ended, _) => self.answer(),
+            _ => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+
+    /// Sends an order and waits for what became of it.
+    pub(super) fn order(&mut self, body: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<Frame> {
+        if self.awaits_warden && self.answer()?.kind != Kind::Ready {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        self.awaits_warden = false;
+        self.control.send(Kind::Order, body, fds)?;
+        self.answer()
     }
 }
 
@@ -62,24 +96,96 @@ fn answer(control: &mut Control) -> io::Result<Frame> {
     }
 }
 
+/// A profile, and as launchers are told it.
+pub(super) struct Terms<'a> {
+    profile: &'a Profile,
+    bytes: Key,
+}
+
+type Key = Arc<[u8]>;
+
+impl<'a> Terms<'a> {
+    pub(super) fn new(profile: &'a Profile) -> Result<Terms<'a>, StartError> {
+        Ok(Terms {
+            profile,
+            bytes: write_profile(profile)?.into(),
+        })
+    }
+}
+
+/// What a path leads to, if anything.
+type Identity = Option<(u64, u64)>;
+
+fn identity(path: &Path) -> Identity {
+    fs::symlink_metadata(path)
+        .ok()
+        .map(|it| (it.dev(), it.ino()))
+}
+
+/// A grant is bound to what its path led to when the launcher was made. When that was replaced since, the launcher
+/// shows what is no longer there.
+fn identities(profile: &Profile) -> Vec<(PathBuf, Identity)> {
+    let paths = [&profile.read, &profile.write, &profile.protect]
+        .into_iter()
+        .flatten();
+    paths.map(|it| (it.clone(), identity(it))).collect()
+}
+
 struct Idle {
     launcher: Launcher,
     since: Instant,
 }
 
+/// No more than this is attempted for a profile, and why.
+#[derive(Clone)]
+struct Lowered {
+    ceiling: Tier,
+    why: String,
+}
+
+/// What a launcher holds, or why it can hold only less.
+fn first_answer(frame: &Frame) -> Result<Result<Strength, String>, StartError> {
+    let malformed = |it: Malformed| StartError::Io(it.into());
+    match frame.kind {
+        Kind::Ready => read_strength(&frame.body).map(Ok).map_err(malformed),
+        Kind::Weaker => read_weaker(&frame.body).map(Err).map_err(malformed),
+        Kind::Unavailable => {
+            let it = read_unavailable(&frame.body).map_err(malformed)?;
+            Err(StartError::Unavailable {
+                layer: it.layer,
+                why: it.why,
+                what_to_do: it.what_to_do,
+            })
+        }
+        _ => Err(malformed(Malformed)),
+    }
+}
+
+enum Attempt {
+    Ready(Launcher),
+    /// The machine cannot hold that much, and why.
+    Weaker(String),
+}
+
 /// The launchers that wait, and the thread that clears away those that are no longer needed.
 pub(super) struct Pool {
     program: PathBuf,
-    idle: Mutex<HashMap<Arc<[u8]>, Vec<Idle>>>,
+    idle: Mutex<HashMap<Key, Vec<Idle>>>,
+    /// Profiles this machine can hold only in part.
+    lowered: Mutex<HashMap<Key, Lowered>>,
+    /// No more than this is attempted.
+    ceiling: Tier,
     retired: mpsc::Sender<process::Child>,
 }
 
 impl Pool {
-    pub(super) fn new(program: PathBuf) -> Arc<Pool> {
+    pub(super) fn new(program: PathBuf, ceiling: Tier) -> Arc<Pool> {
         let (retired, arriving) = mpsc::channel();
         let pool = Arc::new(Pool {
             program,
             idle: Mutex::default(),
+            lowered: Mutex::default(),
+            ceiling,
             retired,
         });
         let weak = Arc::downgrade(&pool);
@@ -90,9 +196,15 @@ impl Pool {
         pool
     }
 
-    /// A launcher that waits, if there is one.
-    pub(super) fn take_idle(&self, setup: &[u8]) -> Option<Launcher> {
-        self.idle().get_mut(setup)?.pop().map(|it| it.launcher)
+    /// A launcher that waits and still shows what its grants lead to, if there is one.
+    pub(super) fn take_idle(&self, terms: &Terms<'_>) -> Option<Launcher> {
+        loop {
+            let launcher = self.idle().get_mut(&terms.bytes)?.pop()?.launcher;
+            if launcher.is_current() {
+                return Some(launcher);
+            }
+            self.retire(launcher);
+        }
     }
 
     pub(super) fn put(&self, launcher: Launcher) {
@@ -101,7 +213,7 @@ impl Pool {
             launcher,
         };
         self.idle()
-            .entry(idle.launcher.setup.clone())
+            .entry(idle.launcher.profile.clone())
             .or_default()
             .push(idle);
     }
@@ -113,42 +225,55 @@ impl Pool {
         let _ = self.retired.send(launcher.process);
     }
 
-    /// Starts a launcher and waits until it holds the profile.
-    pub(super) fn start_launcher(&self, setup: &[u8]) -> Result<Launcher, StartError> {
-        let (mut control, process) = self.spawn()?;
-        let told = control
-            .send(Kind::Setup, setup, &[])
-            .and_then(|()| answer(&mut control));
-        let frame = match told {
-            Ok(frame) => frame,
-            Err(err) => {
-                let _ = self.retired.send(process);
-                return Err(err.into());
-            }
-        };
-        match frame.kind {
-            Kind::Ready => {
-                let strength = read_strength(&frame.body).map_err(io::Error::from)?;
-                Ok(Launcher {
-                    process,
-                    control,
-                    strength,
-                    setup: setup.into(),
-                })
-            }
-            kind => {
-                let _ = self.retired.send(process);
-                if kind != Kind::Unavailable {
-                    return Err(StartError::Io(io::ErrorKind::InvalidData.into()));
+    /// Starts a launcher and waits until it holds the profile, or as much of it as the machine allows.
+    pub(super) fn start_launcher(&self, terms: &Terms<'_>) -> Result<Launcher, StartError> {
+        let lowered = self.lowered().get(&terms.bytes).cloned();
+        let most = lowered.unwrap_or_else(|| Lowered {
+            ceiling: self.ceiling,
+            why: "not to be used".to_owned(),
+        });
+        match self.try_launcher(terms, &most)? {
+            Attempt::Ready(launcher) => Ok(launcher),
+            // Half-way into namespaces there is no way back, so a weaker launcher is another process.
+            Attempt::Weaker(why) => {
+                let less = Lowered {
+                    ceiling: Tier::Landlock,
+                    why,
+                };
+                self.lowered().insert(terms.bytes.clone(), less.clone());
+                match self.try_launcher(terms, &less)? {
+                    Attempt::Ready(launcher) => Ok(launcher),
+                    Attempt::Weaker(_) => Err(StartError::Io(io::ErrorKind::InvalidData.into())),
                 }
-                let it = read_unavailable(&frame.body).map_err(io::Error::from)?;
-                Err(StartError::Unavailable {
-                    layer: it.layer,
-                    why: it.why,
-                    what_to_do: it.what_to_do,
-                })
             }
         }
+    }
+
+    fn try_launcher(&self, terms: &Terms<'_>, most: &Lowered) -> Result<Attempt, StartError> {
+        let (mut control, process) = self.spawn()?;
+        let setup = write_setup(&terms.bytes, most.ceiling, &most.why);
+        let answer = control
+            .send(Kind::Setup, &setup, &[])
+            .and_then(|()| answer(&mut control));
+        let strength = match answer
+            .map_err(StartError::Io)
+            .and_then(|frame| first_answer(&frame))
+        {
+            Ok(Ok(strength)) => strength,
+            other => {
+                let _ = self.retired.send(process);
+                return other.map(|weaker| Attempt::Weaker(weaker.err().unwrap_or_default()));
+            }
+        };
+        Ok(Attempt::Ready(Launcher {
+            process,
+            control,
+            strength,
+            profile: terms.bytes.clone(),
+            made: Instant::now(),
+            granted: identities(terms.profile),
+            awaits_warden: false,
+        }))
     }
 
     fn spawn(&self) -> io::Result<(Control, process::Child)> {
@@ -169,9 +294,13 @@ impl Pool {
         Ok((Control::new(ours), process))
     }
 
-    fn idle(&self) -> MutexGuard<'_, HashMap<Arc<[u8]>, Vec<Idle>>> {
+    fn idle(&self) -> MutexGuard<'_, HashMap<Key, Vec<Idle>>> {
         // The map is whole after every statement, so a panic elsewhere has broken nothing in it.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lowered(&self) -> MutexGuard<'_, HashMap<Key, Lowered>> {
+        self.lowered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn take_stale(&self) -> Vec<Launcher> {
@@ -201,7 +330,8 @@ impl Drop for Pool {
 fn clear_away(pool: &Weak<Pool>, arriving: &mpsc::Receiver<process::Child>) {
     let mut leaving: Vec<(process::Child, Instant)> = Vec::new();
     loop {
-        let closed = match arriving.recv_timeout(TICK) {
+        let closed = match arriving.recv_timeout(if leaving.is_empty() { IDLE_TICK } else { TICK })
+        {
             Ok(process) => {
                 leaving.push((process, Instant::now()));
                 false
@@ -213,7 +343,12 @@ fn clear_away(pool: &Weak<Pool>, arriving: &mpsc::Receiver<process::Child>) {
             if since.elapsed() > GRACE {
                 let _ = process.kill();
             }
-            matches!(process.try_wait(), Ok(None))
+            let leaves = matches!(process.try_wait(), Ok(None));
+            if !leaves {
+                // It has done so itself unless it was killed.
+                cgroup::remove(process.id());
+            }
+            leaves
         });
         if let Some(pool) = pool.upgrade() {
             for launcher in pool.take_stale() {

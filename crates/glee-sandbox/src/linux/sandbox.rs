@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::child::Child;
-use super::message::{Step, read_failed, write_order, write_profile};
-use super::pool::{Launcher, Pool};
+use super::message::{Step, read_failed, write_order};
+use super::pool::{Launcher, Pool, Terms};
 use super::wire::{Kind, MAX_FDS};
 use crate::{Layer, LayerState, Order, Profile, StartError, State, Strength, Tier};
 
@@ -21,34 +21,39 @@ impl Sandbox {
     /// `launcher` is the program whose `main` calls [`run_if_launcher`](crate::run_if_launcher) first, normally this
     /// very program.
     pub fn new(launcher: PathBuf) -> Sandbox {
+        Sandbox::at_most(launcher, Tier::Full)
+    }
+
+    /// Like [`Sandbox::new`], but attempts no more than the given tier: to see what a weaker machine would do.
+    pub fn at_most(launcher: PathBuf, tier: Tier) -> Sandbox {
         Sandbox {
-            pool: Pool::new(launcher),
+            pool: Pool::new(launcher, tier),
         }
     }
 
     /// Starts a child. Blocks until it has executed, about as long as a plain spawn when a launcher is warm.
     pub fn start(&self, profile: &Profile, order: Order) -> Result<Child, StartError> {
-        let setup = write_profile(profile)?;
+        let terms = Terms::new(profile)?;
         let body = write_order(&order)?;
         if order.fds.len() > MAX_FDS {
             return Err(StartError::TooLarge);
         }
         // A waiting launcher may have died since; that is no reason to fail the call, but a second try on a fresh one
         // would only repeat a real failure.
-        while let Some(launcher) = self.pool.take_idle(&setup) {
+        while let Some(launcher) = self.pool.take_idle(&terms) {
             match self.start_with(launcher, &order, &body) {
                 Err(StartError::Io(err)) if gone(&err) => {}
                 other => return other,
             }
         }
-        self.start_with(self.pool.start_launcher(&setup)?, &order, &body)
+        self.start_with(self.pool.start_launcher(&terms)?, &order, &body)
     }
 
     /// What this machine can hold of the profile. Leaves a warm launcher behind.
     pub fn strength(&self, profile: &Profile) -> Strength {
-        let launcher = write_profile(profile).and_then(|setup| match self.pool.take_idle(&setup) {
+        let launcher = Terms::new(profile).and_then(|terms| match self.pool.take_idle(&terms) {
             Some(launcher) => Ok(launcher),
-            None => self.pool.start_launcher(&setup),
+            None => self.pool.start_launcher(&terms),
         });
         match launcher {
             Ok(launcher) => {
@@ -67,11 +72,7 @@ impl Sandbox {
         body: &[u8],
     ) -> Result<Child, StartError> {
         let fds: Vec<_> = order.fds.iter().map(AsFd::as_fd).collect();
-        let answer = launcher
-            .control
-            .send(Kind::Order, body, &fds)
-            .and_then(|()| launcher.answer());
-        match answer {
+        match launcher.order(body, &fds) {
             Ok(frame) if frame.kind == Kind::Started => Ok(Child::new(launcher, self.pool.clone())),
             Ok(frame) if frame.kind == Kind::Failed => {
                 self.pool.put(launcher);

@@ -1,5 +1,6 @@
 //! Ends a whole tree of processes.
 
+use std::time::Duration;
 use std::{fs, io, ptr};
 
 /// How the warden reaches every process its payload has made.
@@ -9,6 +10,8 @@ pub(super) enum Tree {
     Namespace,
     /// The warden adopts orphans: all descendants become its children when their parents die.
     Adopted,
+    /// The same, and Landlock keeps the warden's signals among its descendants.
+    Scoped,
 }
 
 /// One child that ended.
@@ -22,14 +25,15 @@ impl Tree {
     /// Sends SIGKILL to everybody that is there now.
     pub(super) fn kill(self) {
         match self {
-            Tree::Namespace => {
-                // In the namespace of process 1 this reaches all others in it at once: the kernel holds the lock that
-                // forks need, so that nobody slips through by forking.
-                // SAFETY: sends a signal; -1 is confined to the PID namespace this process is the first of.
+            Tree::Namespace | Tree::Scoped => {
+                // This reaches all at once: the kernel holds the lock that forks need, so that nobody slips through by
+                // forking.
+                // SAFETY: sends a signal; -1 is confined to the PID namespace this process is the first of, or to the
+                // Landlock domain that was seen to hold signals back.
                 unsafe { libc::kill(-1, libc::SIGKILL) };
             }
             Tree::Adopted => {
-                for pid in descendants() {
+                for (pid, _) in self.members() {
                     // SAFETY: sends a signal to a process that was just seen as our descendant. Its number cannot have
                     // been given to another, as only a parent's wait frees it, and a reused one would be a stranger's
                     // only if its parent waited since.
@@ -83,36 +87,116 @@ pub(super) fn reap(wait: Wait) -> io::Result<Option<Reaped>> {
     }
 }
 
-/// All descendants of this process, found by the parent of every process.
-fn descendants() -> Vec<libc::pid_t> {
-    let mut parents = Vec::new();
-    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = entry
-            .file_name()
-            .to_str()
-            .and_then(|it| it.parse::<libc::pid_t>().ok())
-        else {
-            continue;
+/// What a tree uses at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Usage {
+    pub(super) cpu: Duration,
+    /// Bytes, with memory that several processes share counted for each.
+    pub(super) resident: u64,
+}
+
+impl Tree {
+    pub(super) fn usage(self) -> Usage {
+        let (ticks, page) = (
+            rustix::param::clock_ticks_per_second(),
+            rustix::param::page_size() as u64,
+        );
+        let mut total = Usage::default();
+        let mut spent = 0;
+        for (_, stat) in self.members() {
+            spent += stat.ticks;
+            total.resident += stat.pages * page;
+        }
+        total.cpu = Duration::from_secs_f64(spent as f64 / ticks as f64);
+        total
+    }
+
+    /// Bytes, with shared memory counted once. Exact and slow.
+    pub(super) fn proportional_memory(self) -> u64 {
+        let pss = |pid| {
+            let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+            let line = rollup.lines().find_map(|it| it.strip_prefix("Pss:"))?;
+            line.trim().trim_end_matches(" kB").parse::<u64>().ok()
         };
-        let Ok(stat) = fs::read(entry.path().join("stat")) else {
-            continue;
-        };
-        if let Some(parent) = parent_in_stat(&stat) {
-            parents.push((pid, parent));
+        self.members()
+            .iter()
+            .filter_map(|(pid, _)| pss(pid))
+            .sum::<u64>()
+            * 1024
+    }
+
+    fn members(self) -> Vec<(libc::pid_t, Stat)> {
+        let own = std::process::id().cast_signed();
+        let all = processes();
+        match self {
+            Tree::Namespace => all.into_iter().filter(|it| it.0 != own).collect(),
+            Tree::Adopted | Tree::Scoped => {
+                let mut found = vec![own];
+                let mut next = 0;
+                while let Some(ancestor) = found.get(next).copied() {
+                    found.extend(
+                        all.iter()
+                            .filter(|it| it.1.parent == ancestor)
+                            .map(|it| it.0),
+                    );
+                    next += 1;
+                }
+                all.into_iter()
+                    .filter(|it| it.0 != own && found.contains(&it.0))
+                    .collect()
+            }
         }
     }
-    let mut found = vec![std::process::id().cast_signed()];
-    let mut next = 0;
-    while let Some(ancestor) = found.get(next).copied() {
-        found.extend(parents.iter().filter(|it| it.1 == ancestor).map(|it| it.0));
-        next += 1;
-    }
-    found.split_off(1)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stat {
+    parent: libc::pid_t,
+    /// Processor time of the process and of the children it has waited for.
+    ticks: u64,
+    pages: u64,
+}
+
+fn processes() -> Vec<(libc::pid_t, Stat)> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| {
+            let pid = entry.file_name().to_str()?.parse().ok()?;
+            Some((pid, stat(&fs::read(entry.path().join("stat")).ok()?)?))
+        })
+        .collect()
 }
 
 /// The name in parentheses may contain anything, so the fields are counted from its last parenthesis.
-fn parent_in_stat(stat: &[u8]) -> Option<libc::pid_t> {
-    let after = stat.iter().rposition(|it| *it == b')')?;
-    let text = std::str::from_utf8(&stat[after + 1..]).ok()?;
-    text.split_ascii_whitespace().nth(1)?.parse().ok()
+fn stat(line: &[u8]) -> Option<Stat> {
+    let after = line.iter().rposition(|it| *it == b')')?;
+    let text = std::str::from_utf8(&line[after + 1..]).ok()?;
+    let fields: Vec<&str> = text.split_ascii_whitespace().collect();
+    // The third field of the manual page is the first here.
+    let number = |index: usize| fields.get(index - 3)?.parse::<u64>().ok();
+    let ticks = number(14)? + number(15)? + number(16)? + number(17)?;
+    Some(Stat {
+        parent: fields.get(1)?.parse().ok()?,
+        ticks,
+        pages: number(24)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_forge_fields() {
+        let line = b"7 (a) S 1 2) S 5 7 7 0 -1 0 0 0 0 0 1 2 3 4 20 0 1 0 99 1000 42 0\n";
+        assert_eq!(
+            stat(line),
+            Some(Stat {
+                parent: 5,
+                ticks: 10,
+                pages: 42
+            })
+        );
+        assert_eq!(stat(b"7 (a"), None);
+    }
 }

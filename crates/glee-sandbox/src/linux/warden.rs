@@ -2,40 +2,66 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::message::{self, read_order, write_end, write_failed};
+use super::cell::Scratch;
+use super::cgroup::{Cgroup, Counts};
+use super::launcher::USED_UP;
+use super::message::{Then, read_order, write_end, write_failed, write_strength};
 use super::payload::{self, Stack};
 use super::tree::{Reaped, Tree, Wait, reap};
 use super::wire::{Control, Frame, Kind};
-use crate::{End, Exit, Limit, Limits};
+use crate::{End, Exit, Limit, Limits, Strength};
 
-pub(super) struct Warden {
+/// How often the warden looks at what a tree uses, where the kernel does not count for it.
+const LOOK: Duration = Duration::from_millis(50);
+
+pub(super) struct Warden<'a> {
     control: Control,
     tree: Tree,
     limits: Limits,
+    /// Present where it is private.
+    scratch: Option<Scratch>,
+    cgroup: Option<&'a Cgroup>,
+    counts: Counts,
+    /// The limit for which the warden itself has killed the tree.
+    exceeded: Option<Limit>,
     stack: Stack,
     children: OwnedFd,
 }
 
-impl Warden {
-    pub(super) fn new(control: Control, tree: Tree, limits: Limits) -> io::Result<Warden> {
+impl<'a> Warden<'a> {
+    pub(super) fn new(
+        control: Control,
+        tree: Tree,
+        limits: Limits,
+        scratch: Option<Scratch>,
+        cgroup: Option<&'a Cgroup>,
+    ) -> io::Result<Warden<'a>> {
+        let counts = cgroup.map(Cgroup::counts).unwrap_or_default();
+        let (stack, children) = (Stack::new(), child_signals()?);
         Ok(Warden {
             control,
             tree,
             limits,
-            stack: Stack::new(),
-            children: child_signals()?,
+            scratch,
+            cgroup,
+            counts,
+            exceeded: None,
+            stack,
+            children,
         })
     }
 
     /// Serves orders until glee is gone.
-    pub(super) fn serve(&mut self) -> io::Result<()> {
+    pub(super) fn serve(&mut self, strength: &Strength) -> io::Result<()> {
+        self.control
+            .send(Kind::Ready, &write_strength(strength), &[])?;
         while let Some(frame) = self.control.receive()? {
             match frame.kind {
-                Kind::Order => self.run(&frame)?,
+                Kind::Order => self.run(frame)?,
                 // It was meant for a payload that has ended meanwhile.
                 Kind::Kill => {}
                 _ => return Err(io::ErrorKind::InvalidData.into()),
@@ -44,23 +70,95 @@ impl Warden {
         Ok(())
     }
 
-    fn run(&mut self, frame: &Frame) -> io::Result<()> {
+    fn run(&mut self, frame: Frame) -> io::Result<()> {
         let order = read_order(&frame.body)?;
         let cpu_seconds = self.limits.cpu.map(|it| it.as_secs_f64().ceil() as u64);
-        match payload::start(&mut self.stack, &order, &frame.fds, cpu_seconds) {
-            Err(failed) => self.control.send(Kind::Failed, &write_failed(failed), &[]),
-            Ok(pid) => {
-                self.control.send(Kind::Started, &[], &[])?;
-                let reaped = self.watch(pid)?;
-                self.tree.end();
-                self.control
-                    .send(Kind::Ended, &write_end(&ended(&reaped)), &[])
-            }
+        let started = payload::start(&mut self.stack, &order, &frame.fds, cpu_seconds);
+        // Our copies of the payload's pipes must not outlive it.
+        drop(frame);
+        let pid = match started {
+            Err(failed) => return self.control.send(Kind::Failed, &write_failed(failed), &[]),
+            Ok(pid) => pid,
+        };
+        self.control.send(Kind::Started, &[], &[])?;
+        let reaped = self.watch(pid)?;
+        self.tree.end();
+        let end = self.ended(&reaped);
+        let untouched = self.scratch.as_ref().is_none_or(Scratch::is_untouched);
+        let then = if untouched { Then::Next } else { Then::Fresh };
+        self.control
+            .send(Kind::Ended, &write_end(&end, then), &[])?;
+        if then == Then::Fresh {
+            std::process::exit(USED_UP);
+        }
+        Ok(())
+    }
+
+    fn ended(&mut self, reaped: &Reaped) -> End {
+        let exit = if libc::WIFSIGNALED(reaped.status) {
+            Exit::Signal(libc::WTERMSIG(reaped.status))
+        } else {
+            Exit::Code(libc::WEXITSTATUS(reaped.status))
+        };
+        let usage = &reaped.usage;
+        let largest = u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024;
+        End {
+            exit,
+            cpu: duration(usage.ru_utime) + duration(usage.ru_stime),
+            peak_memory: self.cgroup.and_then(Cgroup::take_peak).unwrap_or(largest),
+            limit: self.limit_hit(exit),
+        }
+    }
+
+    fn limit_hit(&mut self, exit: Exit) -> Option<Limit> {
+        let before = self.counts;
+        self.counts = self.cgroup.map(Cgroup::counts).unwrap_or_default();
+        if self.exceeded.is_some() {
+            return self.exceeded;
+        }
+        // A shell tells of a signal to its child by a code above 128.
+        let signal = match exit {
+            Exit::Signal(it) => it,
+            Exit::Code(it) => it - 128,
+        };
+        match signal {
+            libc::SIGXCPU => Some(Limit::Cpu),
+            libc::SIGXFSZ => Some(Limit::FileSize),
+            _ if self.counts.killed > before.killed => Some(Limit::Memory),
+            _ if self.counts.refused > before.refused => Some(Limit::Processes),
+            _ if self.scratch.as_ref().is_some_and(Scratch::is_full) => Some(Limit::Scratch),
+            _ => None,
+        }
+    }
+
+    /// Kills the tree when it uses more than it may. The kernel's own limits are on single processes; this is on all of
+    /// them together.
+    fn look(&mut self) {
+        let usage = self.tree.usage();
+        if self.limits.cpu.is_some_and(|most| usage.cpu > most) {
+            self.exceeded = Some(Limit::Cpu);
+        }
+        if self.cgroup.is_none()
+            && let Some(most) = self.limits.memory
+            && usage.resident > most
+            && self.tree.proportional_memory() > most
+        {
+            self.exceeded = Some(Limit::Memory);
+        }
+        if self.exceeded.is_some() {
+            self.tree.kill();
         }
     }
 
     /// Waits for the payload to end, and kills the tree when glee says so or is gone.
     fn watch(&mut self, payload: libc::pid_t) -> io::Result<Reaped> {
+        let watches_memory = self.cgroup.is_none() && self.limits.memory.is_some();
+        let tick = (watches_memory || self.limits.cpu.is_some()).then_some(Timespec {
+            tv_sec: 0,
+            tv_nsec: LOOK.subsec_nanos().into(),
+        });
+        let mut next_look = Instant::now() + LOOK;
+        self.exceeded = None;
         loop {
             while let Some(reaped) = reap(Wait::Poll)? {
                 if reaped.pid == payload {
@@ -78,11 +176,15 @@ impl Warden {
                 PollFd::new(&self.children, PollFlags::IN),
                 PollFd::from_borrowed_fd(self.control.as_fd(), PollFlags::IN),
             ];
-            match poll(&mut ready, None) {
+            match poll(&mut ready, tick.as_ref()) {
                 Err(rustix::io::Errno::INTR) => continue,
                 other => other?,
             };
             let (child, glee) = (ready[0].revents(), ready[1].revents());
+            if tick.is_some() && next_look <= Instant::now() {
+                next_look = Instant::now() + LOOK;
+                self.look();
+            }
             if !child.is_empty() {
                 let mut info = [0; 1024];
                 rustix::io::read(&self.children, &mut info)?;
@@ -92,26 +194,6 @@ impl Warden {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
         }
-    }
-}
-
-fn ended(reaped: &Reaped) -> End {
-    let exit = if libc::WIFSIGNALED(reaped.status) {
-        Exit::Signal(libc::WTERMSIG(reaped.status))
-    } else {
-        Exit::Code(libc::WEXITSTATUS(reaped.status))
-    };
-    let limit = match exit {
-        Exit::Signal(libc::SIGXCPU) => Some(Limit::Cpu),
-        Exit::Signal(libc::SIGXFSZ) => Some(Limit::FileSize),
-        _ => None,
-    };
-    let usage = &reaped.usage;
-    End {
-        exit,
-        cpu: duration(usage.ru_utime) + duration(usage.ru_stime),
-        peak_memory: u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024,
-        limit,
     }
 }
 
@@ -140,9 +222,4 @@ fn child_signals() -> io::Result<OwnedFd> {
         }
         Ok(OwnedFd::from_raw_fd(fd))
     }
-}
-
-/// Tells glee that this launcher holds the profile.
-pub(super) fn ready(control: &Control, strength: &crate::Strength) -> io::Result<()> {
-    control.send(Kind::Ready, &message::write_strength(strength), &[])
 }

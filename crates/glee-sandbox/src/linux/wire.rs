@@ -30,18 +30,20 @@ pub(super) enum Kind {
     // From the launcher.
     Ready,
     Unavailable,
+    Weaker,
     Started,
     Failed,
     Ended,
 }
 
 impl Kind {
-    const ALL: [Kind; 8] = [
+    const ALL: [Kind; 9] = [
         Kind::Setup,
         Kind::Order,
         Kind::Kill,
         Kind::Ready,
         Kind::Unavailable,
+        Kind::Weaker,
         Kind::Started,
         Kind::Failed,
         Kind::Ended,
@@ -138,16 +140,17 @@ impl Control {
                 "too many descriptors",
             ));
         }
-        let parts = [IoSlice::new(&header), IoSlice::new(body)];
-        let mut sent = retry(|| {
-            rustix::net::sendmsg(&self.socket, &parts, &mut ancillary, SendFlags::NOSIGNAL)
-        })?;
-        while sent < HEADER + body.len() {
-            let rest = if sent < HEADER {
-                &header[sent..]
-            } else {
-                &body[sent - HEADER..]
-            };
+        let mut sent = 0;
+        // The warden, which sends no descriptors, lives under a filter that does not let it use sendmsg.
+        if !fds.is_empty() {
+            let parts = [IoSlice::new(&header), IoSlice::new(body)];
+            sent = retry(|| {
+                rustix::net::sendmsg(&self.socket, &parts, &mut ancillary, SendFlags::NOSIGNAL)
+            })?;
+        }
+        let whole: Vec<u8> = [&header, body].concat();
+        while sent < whole.len() {
+            let rest = &whole[sent..];
             sent += retry(|| rustix::net::send(&self.socket, rest, SendFlags::NOSIGNAL))?;
         }
         Ok(())

@@ -11,8 +11,12 @@ use glee_sandbox::{
     Child, Confinement, End, Exit, Limits, Network, Order, Profile, Sandbox, StartError,
 };
 
+pub(crate) fn launcher() -> PathBuf {
+    PathBuf::from(env!("CARGO_BIN_EXE_glee-sandbox-launcher"))
+}
+
 pub(crate) fn sandbox() -> Sandbox {
-    Sandbox::new(PathBuf::from(env!("CARGO_BIN_EXE_glee-sandbox-launcher")))
+    Sandbox::new(launcher())
 }
 
 pub(crate) fn profile(confinement: Confinement) -> Profile {
@@ -133,6 +137,19 @@ pub(crate) fn gone_within(mark: &str, limit: Duration) {
             "{mark} still runs: {:?}",
             marked(mark)
         );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+#[track_caller]
+pub(crate) fn within(limit: Duration, mut done: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < limit, "not done within {limit:?}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -55,7 +55,7 @@ fn prompt(question: &Question<'_>) -> String {
             "{} wants to run `{}`: {}",
             visible(&question.caller.name),
             spec.name,
-            visible(&question.reason.to_owned())
+            visible(question.reason)
         ),
         format!("  {}", visible(&spec.description)),
     ];

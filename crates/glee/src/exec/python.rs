@@ -28,7 +28,7 @@ pub(super) async fn run(
     let scratch = process::scratch()?;
     let job = Job {
         program: interpreter,
-        args: ["-I", "-c", RUNNER].map(OsString::from).into(),
+        args: ["-I", "-B", "-c", RUNNER].map(OsString::from).into(),
         env: process::environment(call, &python.env, scratch.path())?,
         cwd: absolute(call.root(), &python.cwd),
         stdin: Vec::new(),

@@ -106,14 +106,11 @@ fn no_dialect_knows_another() {
     let dialects = repository().join("crates/glee/src/dialect");
     let shared = ["document", "problem", "yaml"];
     for path in sources(&dialects.join("manifest")) {
-        let text = code(&path);
-        for other in ["native"] {
-            assert!(
-                !text.contains(&format!("::{other}")),
-                "{} knows {other}",
-                path.display()
-            );
-        }
+        assert!(
+            !code(&path).contains("::native"),
+            "{} knows native",
+            path.display()
+        );
     }
     for name in shared {
         let text = code(&dialects.join(format!("{name}.rs")));
@@ -141,6 +138,62 @@ fn unsafe_stands_only_in_the_sandbox() {
     for name in ["glee", "glee-core"] {
         for path in sources(&repository().join("crates").join(name).join("src")) {
             assert!(!code(&path).contains("unsafe "), "{}", path.display());
+        }
+    }
+}
+
+/// The names of the modules in a directory: files and folders alike.
+fn modules(directory: &Path) -> Vec<String> {
+    let mut found: Vec<String> = fs::read_dir(directory)
+        .unwrap()
+        .map(|it| it.unwrap().path())
+        .filter(|it| it.is_dir() || it.extension().is_some_and(|it| it == "rs"))
+        .map(|it| it.file_stem().unwrap().to_string_lossy().into_owned())
+        .filter(|it| !["lib", "mod", "bin", "tests", "testdata"].contains(&it.as_str()))
+        .collect();
+    found.sort();
+    found
+}
+
+#[test]
+fn the_architecture_page_is_true() {
+    let page = fs::read_to_string(repository().join("ARCHITECTURE.md")).unwrap();
+    assert!(page.lines().count() <= 150);
+    let words: Vec<&str> = page
+        .split(|c: char| !c.is_alphanumeric() && c != '_' && c != '-')
+        .collect();
+    let glee = repository().join("crates/glee/src");
+    let mut places = vec![
+        repository().join("crates/glee-core/src"),
+        repository().join("crates/glee-sandbox/src"),
+        glee.clone(),
+    ];
+    places.extend(
+        ["dialect", "exec", "store", "approve", "observe", "surface"].map(|it| glee.join(it)),
+    );
+    let unnamed: Vec<String> = places
+        .iter()
+        .flat_map(|it| modules(it))
+        .filter(|it| !words.contains(&it.as_str()))
+        .collect();
+    assert!(
+        unnamed.is_empty(),
+        "ARCHITECTURE.md does not name {unnamed:?}"
+    );
+    let manifest = fs::read_to_string(repository().join("Cargo.toml")).unwrap();
+    let dependencies = manifest
+        .split("[workspace.dependencies]")
+        .nth(1)
+        .unwrap()
+        .split("\n[")
+        .next()
+        .unwrap();
+    for line in dependencies.lines() {
+        if let Some((name, _)) = line.split_once(" = ") {
+            assert!(
+                words.contains(&name),
+                "ARCHITECTURE.md does not say why {name} is there"
+            );
         }
     }
 }

@@ -1,8 +1,17 @@
 //! All integration tests of the crate, in one binary.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on should stop where it stands"
+)]
+
 mod cases;
+mod cli;
 mod docs;
+mod examples;
 mod generated;
+mod http;
 mod layers;
+mod properties;
 mod support;
 mod upstream;

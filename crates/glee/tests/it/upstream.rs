@@ -32,7 +32,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
 /// Stops when dropped.
-pub struct Upstream {
+pub(crate) struct Upstream {
     address: SocketAddr,
     memory: Arc<Memory>,
     _stop: oneshot::Sender<()>,
@@ -40,13 +40,13 @@ pub struct Upstream {
 
 /// One request as the server saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
-    pub method: String,
-    pub path: String,
+pub(crate) struct Seen {
+    pub(crate) method: String,
+    pub(crate) path: String,
     /// As sent, still encoded.
-    pub query: String,
-    pub headers: BTreeMap<String, String>,
-    pub body: String,
+    pub(crate) query: String,
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) body: String,
 }
 
 #[derive(Default)]
@@ -57,7 +57,7 @@ struct Memory {
 
 impl Upstream {
     /// Serves on a thread of its own, so that a test needs no runtime and cannot starve it.
-    pub fn start() -> Upstream {
+    pub(crate) fn start() -> Upstream {
         let memory = Arc::new(Memory::default());
         let (stop, stopped) = oneshot::channel();
         let (started, start) = std::sync::mpsc::channel();
@@ -85,16 +85,16 @@ impl Upstream {
     }
 
     /// `http://127.0.0.1:PORT`
-    pub fn origin(&self) -> String {
+    pub(crate) fn origin(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    pub fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.address.port()
     }
 
     /// All requests so far, in order.
-    pub fn requests(&self) -> Vec<Seen> {
+    pub(crate) fn requests(&self) -> Vec<Seen> {
         self.memory.seen.lock().unwrap().clone()
     }
 }
@@ -189,12 +189,12 @@ impl Seen {
     }
 
     /// The decoded query.
-    pub fn pairs(&self) -> HashMap<String, String> {
+    pub(crate) fn pairs(&self) -> HashMap<String, String> {
         let uri = format!("/?{}", self.query).parse().unwrap();
         Query::try_from_uri(&uri).map_or_else(|_| HashMap::new(), |it| it.0)
     }
 
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(String::as_str)
     }
 

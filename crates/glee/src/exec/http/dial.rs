@@ -75,6 +75,12 @@ impl Clients {
         Ok(client)
     }
 
+    /// Stands in for the system's roots.
+    #[cfg(test)]
+    pub(super) fn trust(&self, tls: ClientConfig) {
+        self.built.lock().unwrap().tls = Some(tls);
+    }
+
     fn client(&self, reach: &Reach, tls: ClientConfig) -> reqwest::Result<Client> {
         Client::builder()
             .tls_backend_preconfigured(tls)
@@ -135,5 +141,49 @@ impl Resolve for Vetted {
             let addresses: Addrs = Box::new(near.into_iter().map(|ip| SocketAddr::new(ip, 0)));
             Ok(addresses)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Answers(Vec<IpAddr>);
+
+    impl Lookup for Answers {
+        fn addresses(&self, _: String) -> Later<'static, io::Result<Vec<IpAddr>>> {
+            let found = self.0.clone();
+            Box::pin(async move { Ok(found) })
+        }
+    }
+
+    async fn vetted(answers: &[&str]) -> Result<Vec<String>, String> {
+        let answers = answers.iter().map(|it| it.parse().unwrap()).collect();
+        let resolver = Vetted {
+            lookup: Arc::new(Answers(answers)),
+            reach: Reach::Public,
+        };
+        match resolver.resolve("x.test".parse().unwrap()).await {
+            Ok(found) => Ok(found.map(|it| it.ip().to_string()).collect()),
+            Err(err) => Err(err.to_string()),
+        }
+    }
+
+    #[tokio::test]
+    async fn private_addresses_are_taken_out_of_an_answer() {
+        let mixed = [
+            "127.0.0.1",
+            "8.8.8.8",
+            "fe80::1",
+            "2606:4700::1111",
+            "10.0.0.1",
+        ];
+        assert_eq!(
+            vetted(&mixed).await,
+            Ok(vec!["8.8.8.8".into(), "2606:4700::1111".into()])
+        );
+        let private = "`x.test` is at 10.0.0.1, which is not a public address";
+        assert_eq!(vetted(&["10.0.0.1", "::1"]).await, Err(private.into()));
+        assert_eq!(vetted(&[]).await, Ok(vec![]));
     }
 }

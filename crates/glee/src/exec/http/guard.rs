@@ -73,7 +73,7 @@ impl Reach {
     fn named_by(entries: &[HostPattern], port: u16) -> Reach {
         let mut entries: Vec<HostPattern> = entries
             .iter()
-            .filter(|it| is_address(it))
+            .filter(|it| it.names_addresses())
             .cloned()
             .collect();
         if entries.is_empty() {
@@ -105,16 +105,6 @@ impl NotPublic {
             .with("host", self.host.as_str())
             .with("address", self.address.to_string())
     }
-}
-
-/// Whether an entry can name an address at all. A wrong answer here only closes a door: an entry
-/// that is left out allows nothing.
-fn is_address(entry: &HostPattern) -> bool {
-    let text = entry.to_string();
-    text.contains('/')
-        || text.parse::<IpAddr>().is_ok()
-        || text.parse::<SocketAddr>().is_ok()
-        || text.split(':').next() == Some("localhost")
 }
 
 /// The host as patterns know it, without brackets, and its address if it is written as one. The URL

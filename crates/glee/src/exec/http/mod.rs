@@ -15,6 +15,8 @@ mod redirect;
 mod request;
 mod response;
 mod retry;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -122,6 +124,8 @@ impl HttpExec {
         let Some(Credentials::OAuth2(grant)) = &errand.credentials else {
             return Ok(None);
         };
+        // Also when a token is at hand, or what a tool may do would depend on who called before it.
+        errand.guard.check(&grant.url)?;
         let fetch = async |request: Request| {
             let response = self.send(&errand.guard, &request).await?;
             oauth::read(response).await.map_err(Failed::from)

@@ -27,7 +27,7 @@ const MOST_TOKENS: usize = 256;
 
 /// What a token is asked for with.
 pub(super) struct Grant {
-    url: Url,
+    pub(super) url: Url,
     fields: Vec<(&'static str, Secret)>,
 }
 

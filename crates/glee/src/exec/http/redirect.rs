@@ -134,3 +134,23 @@ fn refused(message: String) -> Failure {
         .with("reason", "redirect")
         .hint("ask the final URL directly")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn https_does_not_become_http() {
+        let from: Url = "https://x.test/a/b".parse().unwrap();
+        assert!(target(&from, "http://x.test/").is_err());
+        for (location, to) in [
+            ("c#f", "https://x.test/a/c"),
+            ("//y.test/", "https://y.test/"),
+            ("/\tc\n", "https://x.test/c"),
+        ] {
+            assert_eq!(target(&from, location).unwrap().as_str(), to);
+        }
+        let from: Url = "http://x.test/".parse().unwrap();
+        assert!(target(&from, "https://x.test/").is_ok());
+    }
+}

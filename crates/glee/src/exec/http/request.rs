@@ -13,7 +13,8 @@ use super::{content, header, invalid};
 
 const AGENT: &str = concat!("glee/", env!("CARGO_PKG_VERSION"));
 
-#[derive(Clone, Debug)]
+/// Not printable: its URL and body may hold secrets.
+#[derive(Clone)]
 pub(super) struct Request {
     pub(super) method: reqwest::Method,
     pub(super) url: Url,
@@ -22,7 +23,7 @@ pub(super) struct Request {
     pub(super) body: Option<Body>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Body {
     pub(super) bytes: Bytes,
     pub(super) holds_secret: bool,
@@ -96,10 +97,6 @@ impl Request {
 /// The URL, or why the arguments do not make one.
 pub(super) fn url(template: &UrlTemplate, scope: &Scope<'_>) -> Result<Url, Failure> {
     template.fill(scope).map_err(|err| match err {
-        // The message would repeat the whole segment, and a secret may be part of it.
-        FillError::Segment { name, .. } if template.holes().any(is_secret) => {
-            invalid(format!("`{name}` does not fit into the URL's path"))
-        }
         FillError::TooLarge(err) => too_large(err),
         err => invalid(err.to_string()),
     })

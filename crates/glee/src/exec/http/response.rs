@@ -1,5 +1,7 @@
 //! What came back: judged by its status, read within bounds.
 
+use std::time::Duration;
+
 use glee_core::admit::Admitted;
 use glee_core::model::{Http, Method};
 use glee_core::outcome::{Failure, FailureKind, Output, Truncated};
@@ -15,6 +17,8 @@ use super::{Answer, lost, redirect};
 
 /// Kept of the body of a response that is a failure.
 const FAILURE_BYTES: usize = 2 << 10;
+/// Waited for it. The status is the failure, and must not drown in a timeout.
+const FAILURE_WAIT: Duration = Duration::from_secs(1);
 
 pub(super) fn is_success(http: &Http, status: StatusCode) -> bool {
     match http.success_codes.as_slice() {
@@ -97,10 +101,9 @@ async fn failure(response: Response, redactor: &Redactor) -> Failure {
         None => answered(&host, status),
     };
     let failure = failure.with("status", status.as_u16());
-    // The status is the failure; a body that cannot be read adds nothing to it.
-    match bounded(response, FAILURE_BYTES).await {
-        Ok((bytes, truncated)) => failure.with("body", excerpt(&bytes, truncated, redactor)),
-        Err(_) => failure,
+    match tokio::time::timeout(FAILURE_WAIT, bounded(response, FAILURE_BYTES)).await {
+        Ok(Ok((bytes, truncated))) => failure.with("body", excerpt(&bytes, truncated, redactor)),
+        Ok(Err(_)) | Err(_) => failure,
     }
 }
 

@@ -77,7 +77,10 @@ pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Durati
     if let Ok(seconds) = text.parse() {
         return Some(Duration::from_secs(seconds));
     }
-    let date: Timestamp = DateTimeParser::new().parse_timestamp(text).ok()?;
+    let date: Timestamp = DateTimeParser::new()
+        .relaxed_weekday(true)
+        .parse_timestamp(text)
+        .ok()?;
     Some(
         SystemTime::from(date)
             .duration_since(now)

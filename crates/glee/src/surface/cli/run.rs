@@ -64,11 +64,13 @@ pub(super) fn run(session: &Session, args: Args) -> anyhow::Result<Status> {
     if args.dry_run {
         return dry_run(&app, call, session.json);
     }
-    let outcome = tokio::runtime::Builder::new_multi_thread()
+    let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
-        .build()?
-        .block_on(watched(&app, call));
+        .build()?;
+    let outcome = runtime.block_on(watched(&app, call));
+    // A name that is still being looked up cannot be called off; nobody waits for it.
+    runtime.shutdown_background();
     print::outcome(&outcome, session.json)?;
     Ok(match &outcome.result {
         Ok(_) => Status::Ok,

@@ -1,0 +1,179 @@
+//! What the foundation costs: starting, loading, running one command, memory. `cargo bench` prints a
+//! table; each figure stands beside what it is measured against, from the same run.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a measurement that cannot go on should stop where it stands"
+)]
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use glee::store::manifests;
+
+const GLEE: &str = env!("CARGO_BIN_EXE_glee");
+
+const MANIFEST: &str = "\
+name: <name>
+description: Prints a word
+kind: command
+version: 1
+inputs:
+  schema:
+    type: object
+    additionalProperties: false
+    properties:
+      word: {type: string, description: The word to print, default: x}
+      count: {type: integer, description: How often, default: 1, minimum: 1, maximum: 10}
+      mode: {type: string, description: How, enum: [plain, loud]}
+outputs:
+  format: text
+  schema: {type: string}
+exec:
+  command:
+    entrypoint: /bin/echo
+    args: ['${word}']
+permissions:
+  network: false
+  fs: {read: [], write: []}
+  secrets: {}
+approval: {required: false}
+";
+
+const FLOOD: &str = "\
+name: flood
+description: Prints ten gigabytes
+kind: command
+version: 1
+inputs: {schema: {type: object}}
+outputs: {format: text}
+exec: {command: {entrypoint: head, args: [-c, 10G, /dev/zero], timeout_ms: 600000}}
+permissions: {network: false}
+approval: {required: false}
+";
+
+fn main() {
+    let project = tempfile::tempdir().unwrap();
+    let root = project.path();
+    tool(root, "one", MANIFEST);
+    let thousand = tempfile::tempdir().unwrap();
+    for n in 0..1000 {
+        tool(thousand.path(), &format!("tool_{n}"), MANIFEST);
+    }
+
+    println!("{:34} {:>12}   compared with", "what", "measured");
+    let version = median(50, || run(root, GLEE, &["--version"]));
+    let echo = median(50, || run(root, "/bin/echo", &["x"]));
+    row(
+        "glee --version",
+        &ms(version),
+        &format!("/bin/echo {}, target 10 ms", ms(echo)),
+    );
+    // Turn about, so that both see the same machine.
+    let mut bare = Vec::new();
+    let mut through = Vec::new();
+    for _ in 0..50 {
+        bare.push(run(root, "/bin/echo", &["x"]));
+        through.push(run(root, GLEE, &["run", "one"]));
+    }
+    let (bare, through) = (middle(bare), middle(through));
+    let more = through.saturating_sub(bare);
+    row(
+        "glee run of /bin/echo",
+        &ms(through),
+        &format!(
+            "/bin/echo {}, {} more, target 15 ms more",
+            ms(bare),
+            ms(more)
+        ),
+    );
+
+    let load = median(10, || {
+        let began = Instant::now();
+        assert_eq!(
+            manifests::load(&thousand.path().join(".glee/tools"))
+                .unwrap()
+                .len(),
+            1000
+        );
+        began.elapsed()
+    });
+    row("loading 1 000 manifests", &ms(load), "target 300 ms");
+    let list = median(10, || run(thousand.path(), GLEE, &["list"]));
+    row("glee list of 1 000 tools", &ms(list), "");
+
+    row(
+        "memory of glee list, 1 000 tools",
+        &mib(peak(thousand.path(), &["list"])),
+        "target 40 MiB",
+    );
+    let small = peak(root, &["run", "one"]);
+    tool(root, "flood", FLOOD);
+    let flood = peak(root, &["run", "flood"]);
+    row(
+        "memory of a run printing 10 GB",
+        &mib(flood),
+        &format!("a run printing 2 bytes {}, target 32 MiB more", mib(small)),
+    );
+}
+
+fn tool(root: &Path, name: &str, manifest: &str) {
+    let directory = root.join(".glee/tools").join(name);
+    std::fs::create_dir_all(&directory).unwrap();
+    std::fs::write(directory.join("tool.yml"), manifest.replace("<name>", name)).unwrap();
+}
+
+fn run(root: &Path, program: &str, args: &[&str]) -> Duration {
+    let began = Instant::now();
+    let status = Command::new(program)
+        .args(args)
+        .current_dir(root)
+        .stdout(Stdio::null())
+        .status()
+        .unwrap();
+    assert!(status.success(), "{program} {args:?}");
+    began.elapsed()
+}
+
+/// The largest resident size, in KiB, of glee or of anything it started and waited for.
+fn peak(root: &Path, args: &[&str]) -> u64 {
+    const ASK: &str = "import resource, subprocess, sys\nsubprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True)\nprint(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)";
+    let output = Command::new("python3")
+        .args(["-c", ASK, GLEE])
+        .args(args)
+        .current_dir(root)
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap()
+}
+
+fn median(times: usize, measure: impl Fn() -> Duration) -> Duration {
+    middle((0..times).map(|_| measure()).collect())
+}
+
+fn middle(mut all: Vec<Duration>) -> Duration {
+    all.sort();
+    all[all.len() / 2]
+}
+
+fn row(what: &str, measured: &str, against: &str) {
+    println!("{what:34} {measured:>12}   {against}");
+}
+
+fn ms(duration: Duration) -> String {
+    format!("{:.2} ms", duration.as_secs_f64() * 1000.0)
+}
+
+fn mib(kib: u64) -> String {
+    format!("{:.1} MiB", kib as f64 / 1024.0)
+}

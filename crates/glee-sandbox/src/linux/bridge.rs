@@ -1,0 +1,73 @@
+//! The bridge: a process beside the launcher that carries connections from inside to the proxy's socket on the host.
+//!
+//! Inside there is an empty network with a loopback of its own, so that programs find the proxy where they look for
+//! one: at a TCP address in their environment. Nothing else answers there.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::thread;
+
+/// Where the proxy answers inside.
+pub const PROXY_ADDRESS: &str = "127.0.0.1:3128";
+const PORT: u16 = 3128;
+
+/// Starts to listen, in the network namespace of the caller.
+pub(super) fn listen() -> io::Result<TcpListener> {
+    raise_loopback()?;
+    TcpListener::bind((Ipv4Addr::LOCALHOST, PORT))
+}
+
+fn raise_loopback() -> io::Result<()> {
+    let socket = std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+    // SAFETY: an all-zero request is valid; the name fits and ends with NUL; the command takes a pointer to it.
+    let raised = unsafe {
+        let mut request: libc::ifreq = std::mem::zeroed();
+        for (to, from) in request.ifr_name.iter_mut().zip(c"lo".to_bytes_with_nul()) {
+            *to = from.cast_signed();
+        }
+        request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+        libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request)
+    };
+    if raised < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
+
+/// Carries connections until the process is ended. `proxy` is an open place of the socket, as its path is of a root
+/// that this process has left.
+pub(super) fn serve(inside: &TcpListener, proxy: &OwnedFd) {
+    let path = format!("/proc/self/fd/{}", proxy.as_raw_fd());
+    for stream in inside.incoming().flatten() {
+        let Ok(outside) = UnixStream::connect(&path) else {
+            continue;
+        };
+        let _ = thread::Builder::new()
+            .stack_size(256 << 10)
+            .spawn(move || carry(&stream, &outside));
+    }
+}
+
+fn carry(inside: &TcpStream, outside: &UnixStream) {
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let _ = copy(inside, outside);
+            let _ = outside.shutdown(Shutdown::Write);
+        });
+        let _ = copy(outside, inside);
+        let _ = inside.shutdown(Shutdown::Write);
+    });
+}
+
+fn copy(mut from: impl Read, mut to: impl Write) -> io::Result<()> {
+    let mut buffer = [0; 16 << 10];
+    loop {
+        match from.read(&mut buffer)? {
+            0 => return Ok(()),
+            count => to.write_all(&buffer[..count])?,
+        }
+    }
+}

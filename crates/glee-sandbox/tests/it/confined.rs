@@ -1,0 +1,258 @@
+//! What holds in the full tier.
+
+use std::fs;
+
+use glee_sandbox::{Confinement, Exit, Layer, Limit, StartError, Tier};
+
+use crate::support::*;
+
+#[test]
+fn the_full_tier_is_reported_layer_by_layer() {
+    let strength = sandbox().strength(&profile(Confinement::Required));
+    let missing: Vec<_> = strength.missing().collect();
+    println!("{strength:?}");
+    if is_root() {
+        assert_eq!(strength.tier, Tier::Full, "{missing:?}");
+    } else {
+        assert!(strength.tier >= Tier::FullWithoutCgroup, "{missing:?}");
+    }
+}
+
+#[test]
+fn only_the_system_and_the_grants_are_there() {
+    let seen = sh(
+        &sandbox(),
+        &profile(Confinement::Required),
+        "cd / && echo * && echo /etc/* && echo /dev/*",
+    )
+    .ok();
+    println!("{seen}");
+    for absent in [
+        "home", "root", "work", "passwd", "shadow", "sda", "vda", "kmsg", "sys ",
+    ] {
+        assert!(!seen.contains(absent), "{absent} is in {seen}");
+    }
+}
+
+#[test]
+fn status_shows_all_layers() {
+    let seen = sh(
+        &sandbox(),
+        &profile(Confinement::Required),
+        "cat /proc/self/status; echo $$; ls /proc",
+    )
+    .ok();
+    for line in [
+        "NoNewPrivs:\t1",
+        "Seccomp:\t2",
+        "CapEff:\t0000000000000000",
+        "CapPrm:\t0000000000000000",
+        "CapBnd:\t0000000000000000",
+    ] {
+        assert!(seen.contains(line), "{line} is not in {seen}");
+    }
+    assert!(seen.contains("\n2\n"), "the payload is process 2: {seen}");
+}
+
+#[test]
+fn grants_are_readable_or_writable_and_nothing_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let (read, write, none) = (
+        dir.path().join("read"),
+        dir.path().join("write"),
+        dir.path().join("none"),
+    );
+    for it in [&read, &write, &none] {
+        fs::create_dir(it).unwrap();
+        fs::write(it.join("file"), "content\n").unwrap();
+    }
+    let mut granted = profile(Confinement::Required);
+    granted.read.push(read.clone());
+    granted.write.push(write.clone());
+    let sandbox = sandbox();
+    let sh = |script: &str| {
+        sh(
+            &sandbox,
+            &granted,
+            &format!("cd {} || exit 99\n{script}", dir.path().display()),
+        )
+    };
+    assert_eq!(sh("cat read/file write/file").ok(), "content\ncontent\n");
+    assert_eq!(sh("echo new > write/new && mv write/new write/moved && mkdir write/d && mv write/moved write/d/").ok(), "");
+    assert_eq!(fs::read_to_string(write.join("d/moved")).unwrap(), "new\n");
+    for attempt in [
+        "cat none/file",
+        "ls none",
+        "echo x > read/file",
+        "touch read/new",
+        "rm read/file",
+        "chmod 777 read/file",
+        "mv read/file write/",
+    ] {
+        assert_ne!(sh(attempt).end.exit, Exit::Code(0), "{attempt}");
+    }
+    assert_eq!(fs::read_to_string(read.join("file")).unwrap(), "content\n");
+}
+
+#[test]
+fn protected_paths_cannot_be_written_created_or_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let project = dir.path().join("p");
+    fs::create_dir_all(project.join(".git/hooks")).unwrap();
+    fs::create_dir_all(project.join(".glee")).unwrap();
+    fs::write(project.join(".glee/config.yml"), "sandbox: required\n").unwrap();
+    let mut granted = profile(Confinement::Required);
+    granted.write.push(project.clone());
+    for it in [
+        ".glee/config.yml",
+        ".glee/tools",
+        ".git/hooks",
+        ".git/config",
+        ".mcp.json",
+        "deep/er/missing",
+    ] {
+        granted.protect.push(project.join(it));
+    }
+    let sandbox = sandbox();
+    let sh = |script: &str| {
+        sh(
+            &sandbox,
+            &granted,
+            &format!("cd {} || exit 99\n{script}", project.display()),
+        )
+    };
+    for attempt in [
+        "echo x > .glee/config.yml",
+        "rm .glee/config.yml",
+        "mv .glee/config.yml x",
+        "echo x > y && mv -f y .glee/config.yml",
+        "echo x > y && ln -f y .glee/config.yml",
+        "ln .glee/config.yml hard",
+        "mv .glee .glee2",
+        "rm -rf .glee; echo x > .glee/config.yml",
+        "mkdir .glee/tools/x",
+        "echo x > .glee/tools/x",
+        "rmdir .glee/tools",
+        "mv .glee/tools .glee/other",
+        "echo x > .git/hooks/post-commit",
+        "mv .git g && mkdir -p .git/hooks && echo x > .git/hooks/post-commit",
+        "ln -s /tmp .git/hooks2 && mv -T .git/hooks2 .git/hooks",
+        "echo x > .git/config",
+        "rmdir .mcp.json && echo x > .mcp.json",
+        "echo x > z && mv -fT z .mcp.json",
+        "ln -s x .mcp.json",
+        "mkdir -p deep/er",
+        "mv deep d2",
+    ] {
+        let ran = sh(attempt);
+        assert_ne!(ran.end.exit, Exit::Code(0), "{attempt}");
+    }
+    assert_eq!(
+        sh("echo fine > .glee/other && echo fine > .git/HEAD && echo fine > file && mv file file2")
+            .ok(),
+        ""
+    );
+    assert_eq!(
+        fs::read_to_string(project.join(".glee/config.yml")).unwrap(),
+        "sandbox: required\n"
+    );
+    assert_eq!(fs::read_dir(project.join(".git/hooks")).unwrap().count(), 0);
+    // The stand-ins for what does not exist go with the launcher.
+    drop(sandbox);
+    within(std::time::Duration::from_secs(3), || {
+        !project.join(".mcp.json").exists()
+    });
+    assert!(!project.join(".glee/tools").exists());
+    assert!(!project.join("deep").exists());
+}
+
+#[test]
+fn a_protected_symbolic_link_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink("elsewhere", dir.path().join(".bashrc")).unwrap();
+    let mut granted = profile(Confinement::Required);
+    granted.write.push(dir.path().to_path_buf());
+    granted.protect.push(dir.path().join(".bashrc"));
+    let refused = run(&sandbox(), &granted, "/bin/true", &[]);
+    assert!(
+        matches!(refused, Err(StartError::Unavailable { ref layer, .. }) if layer == "protect")
+    );
+    granted.confinement = Confinement::BestEffort;
+    let sandbox = sandbox();
+    assert_eq!(
+        run(&sandbox, &granted, "/bin/true", &[]).unwrap().end.exit,
+        Exit::Code(0)
+    );
+    assert!(!sandbox.strength(&granted).enforces(Layer::Protect));
+}
+
+#[test]
+fn scratch_is_private_and_fresh_for_each_call() {
+    let sandbox = sandbox();
+    let confined = profile(Confinement::Required);
+    for _ in 0..3 {
+        assert_eq!(
+            sh(
+                &sandbox,
+                &confined,
+                "ls -A /tmp /dev/shm; echo x > /tmp/x; echo x > /dev/shm/x"
+            )
+            .ok(),
+            "/dev/shm:\n\n/tmp:\n"
+        );
+    }
+    for _ in 0..2 {
+        sh(
+            &sandbox,
+            &confined,
+            "echo x > /tmp/x && rm /tmp/x && chmod 0 /tmp",
+        )
+        .ok();
+    }
+    if fs::exists("/usr/bin/ipcmk").unwrap() {
+        sh(
+            &sandbox,
+            &confined,
+            "ipcmk -M 100 && ipcmk -Q && ipcmk -S 1",
+        )
+        .ok();
+        assert!(
+            !sh(&sandbox, &confined, "ipcs").ok().contains("0x"),
+            "IPC objects outlive a call"
+        );
+    }
+}
+
+#[test]
+fn limits_are_named() {
+    let sandbox = sandbox();
+    let mut confined = profile(Confinement::Required);
+    confined.limits.file_size = Some(700_000);
+    confined.limits.cpu = Some(std::time::Duration::from_secs(1));
+    confined.limits.memory = Some(64 << 20);
+    confined.limits.processes = Some(10);
+    confined.limits.scratch_size = 1 << 20;
+    confined.limits.open_files = Some(40);
+    let sh = |script: &str| sh(&sandbox, &confined, script).end;
+    assert_eq!(sh("true").limit, None);
+    assert_eq!(
+        sh("head -c 2000000 /dev/zero > /dev/shm/x").limit,
+        Some(Limit::FileSize)
+    );
+    assert_eq!(sh("while :; do :; done").limit, Some(Limit::Cpu));
+    assert_eq!(
+        sh("head -c 600000 /dev/zero > /tmp/a; head -c 600000 /dev/zero > /tmp/b").limit,
+        Some(Limit::Scratch)
+    );
+    if is_root() {
+        assert_eq!(
+            sh("head -c 200000000 /dev/zero | tail | wc -c").limit,
+            Some(Limit::Memory)
+        );
+        assert_eq!(
+            sh("for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14; do sleep 5 & done").limit,
+            Some(Limit::Processes)
+        );
+    }
+    assert_eq!(sh("true").limit, None);
+}
