@@ -64,6 +64,22 @@ pub struct Http {
     pub redirects: Redirects,
 }
 
+/// Headers no tool may set, in lower case. They say where a request ends and who reads it; a value
+/// from an argument could smuggle a second request or reach another host than the one that was judged.
+pub const OWN_HEADERS: [&str; 11] = [
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "keep-alive",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     Get,

@@ -114,7 +114,7 @@ fn unused_secrets(spec: &ToolSpec, node: &Node) -> Vec<Problem> {
                 place,
                 format!("the secret `{name}` is declared but never used"),
             )
-            .fix("remove it, or use it as `${NAME}`")
+            .fix(format!("remove it, or use it as `${{{name}}}`"))
         })
         .collect()
 }

@@ -7,6 +7,7 @@
 
 mod cases;
 mod cli;
+mod docs;
 mod examples;
 mod generated;
 mod http;

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use glee_core::json_path::JsonPath;
 use glee_core::model::{
-    Auth, Command, Dashes, Exec, Field, Format, Http, KeyPlace, Method, OAuthGrant, Python,
-    Redirects, Retry,
+    Auth, Command, Dashes, Exec, Field, Format, Http, KeyPlace, Method, OAuthGrant, OWN_HEADERS,
+    Python, Redirects, Retry,
 };
-use glee_core::permission::{Network, Permissions};
+use glee_core::permission::{Network, Permissions, SecretNeed};
 use glee_core::schema::Schema;
-use glee_core::template::Template;
+use glee_core::template::{Template, ValueTemplate};
 use glee_core::url_template::{UrlTemplate, UrlTemplateError};
 use indexmap::IndexMap;
 
@@ -102,6 +102,10 @@ impl Reader<'_> {
             ));
         }
         let url = self.url(&wire.url, "/exec/http/url", permissions, inputs);
+        let sends_json = wire
+            .headers
+            .iter()
+            .any(|(name, value)| name.eq_ignore_ascii_case("content-type") && is_json(value));
         let headers = self.headers(wire.headers);
         let query: Vec<_> = wire
             .query
@@ -116,6 +120,17 @@ impl Reader<'_> {
             Some(body) => self.value_template(body, "/exec/http/body").map(Some),
             None => Some(None),
         };
+        if let Some(Some(ValueTemplate::Text(text))) = &body
+            && sends_json
+            && text.whole().is_none()
+            && text.holes().next().is_some()
+        {
+            let message = "a JSON body written as text with placeholders is never sent, because an argument could write fields into it";
+            self.problem(
+                Problem::error("body", self.node.place_of("/exec/http/body"), message)
+                    .fix("write the body as a mapping, not as text"),
+            );
+        }
         let auth = match wire.auth {
             Some(auth) => self.auth(auth, permissions, inputs).map(Some),
             None => Some(None),
@@ -211,6 +226,18 @@ impl Reader<'_> {
                     )),
                 );
             }
+            if permissions.secrets.get(&hole.name) == Some(&SecretNeed::Optional) {
+                let message = format!(
+                    "the secret `{}` stands in the URL's path, but may be absent",
+                    hole.name
+                );
+                self.problem(
+                    Problem::error("url", self.node.place_of(pointer), message).fix(format!(
+                        "make it required: `{}: {{type: string}}`",
+                        hole.name
+                    )),
+                );
+            }
         }
         match (url.fixed_origin(), &permissions.network) {
             (None, Network::Public) => self.problem(
@@ -267,9 +294,7 @@ impl Reader<'_> {
                 place,
                 format!("`{}` cannot be the name of a header", name.escape_debug()),
             ));
-        } else if ["host", "content-length", "transfer-encoding", "connection"]
-            .contains(&name.to_ascii_lowercase().as_str())
-        {
+        } else if OWN_HEADERS.contains(&name.to_ascii_lowercase().as_str()) {
             self.problem(
                 Problem::error("header", place, format!("`{name}` is set by glee"))
                     .fix("remove it"),
@@ -510,4 +535,11 @@ impl Reader<'_> {
             .collect();
         env.into_iter().collect()
     }
+}
+
+/// Whether a content type says JSON: `application/json`, or one that is built on it.
+fn is_json(content_type: &str) -> bool {
+    let text = content_type.to_ascii_lowercase();
+    let essence = text.split(';').next().unwrap_or_default().trim();
+    essence == "application/json" || essence.ends_with("+json")
 }

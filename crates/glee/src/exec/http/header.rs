@@ -1,30 +1,15 @@
 //! Headers whose names the author fixed and whose values cannot break out of their line.
 
+use glee_core::model::OWN_HEADERS;
 use glee_core::outcome::Failure;
 use reqwest::header::{HeaderName, HeaderValue};
 
 use super::invalid;
 
-/// These say where a request ends and who reads it; a value from an argument could smuggle a second
-/// request or reach another host than the one that was judged.
-const OWN: [&str; 11] = [
-    "connection",
-    "content-length",
-    "expect",
-    "host",
-    "keep-alive",
-    "proxy-authorization",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
-
 pub(super) fn name(text: &str) -> Result<HeaderName, Failure> {
     let name = HeaderName::from_bytes(text.as_bytes())
         .map_err(|_| invalid(format!("`{}` is not a header's name", text.escape_debug())))?;
-    if OWN.contains(&name.as_str()) {
+    if OWN_HEADERS.contains(&name.as_str()) {
         return Err(invalid(format!(
             "the header `{name}` is set by glee itself; remove it from the tool"
         )));

@@ -62,9 +62,11 @@ fn of_project(project: &Project) -> Vec<(&'static str, Result<String, String>)> 
     let tools = match lint::lint(project) {
         Err(err) => Err(err.to_string()),
         Ok(report) => match (report.files.len(), report.count(Severity::Error)) {
-            (files, 0) => Ok(format!("{files} documents, none with errors")),
+            (files, 0) => Ok(format!("{}, no errors", print::plural(files, "file"))),
             (files, errors) => Err(format!(
-                "{files} documents, {errors} errors; run `glee lint`"
+                "{}, {}; run `glee lint`",
+                print::plural(files, "file"),
+                print::plural(errors, "error")
             )),
         },
     };

@@ -64,13 +64,11 @@ fn text(report: &Report) -> anyhow::Result<()> {
         report.count(Severity::Error),
         report.count(Severity::Warning),
     );
-    let plural =
-        |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
     out.push_str(&format!(
         "{}, {} in {}\n",
-        plural(errors, "error"),
-        plural(warnings, "warning"),
-        plural(report.files.len(), "file"),
+        print::plural(errors, "error"),
+        print::plural(warnings, "warning"),
+        print::plural(report.files.len(), "file"),
     ));
     // The renderer has already escaped what the documents hold; its colours must survive.
     use std::io::Write;

@@ -54,23 +54,17 @@ struct Cli {
     command: Command,
 }
 
+// A command that takes arguments is described where they are; words here would hide those.
 #[derive(Subcommand)]
 enum Command {
-    /// Make this directory a project, with a first tool that runs
     Init(init::Args),
-    /// Write a new tool to start from
     New(new::Args),
-    /// Find every problem of every manifest
     Lint(lint::Args),
     /// List the tools
     List,
-    /// Show one tool: what it takes, gives and may touch
     Show(show::Args),
-    /// Run a tool
     Run(run::Args),
-    /// Run the examples of the manifests as tests
     Test(test::Args),
-    /// Print the JSON Schema of manifests or of the config
     Schema(schema::Args),
     /// Tell what glee finds on this machine and in this project
     Doctor,

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 
 use glee_core::name::is_invisible;
 use glee_core::outcome::{Failure, Outcome};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::dialect::native;
 
@@ -64,6 +64,15 @@ pub(super) fn outcome(outcome: &Outcome, as_json: bool) -> anyhow::Result<()> {
     }
 }
 
+/// A failure outside a call: there is no outcome, only its `error`.
+pub(super) fn refusal(failure: &Failure, as_json: bool) -> anyhow::Result<()> {
+    if as_json {
+        return json(&json!({"ok": false, "error": native::error(failure)}));
+    }
+    self::failure(failure);
+    Ok(())
+}
+
 pub(super) fn failure(failure: &Failure) {
     for key in ["stdout", "stderr", "traceback", "body"] {
         if let Some(text) = failure
@@ -111,6 +120,11 @@ pub(super) fn note(word: &str, colour: &str, text: &str) {
     } else {
         writeln!(stderr, "{word}: {text}")
     };
+}
+
+/// `1 file`, `2 files`.
+pub(super) fn plural(count: usize, word: &str) -> String {
+    format!("{count} {word}{}", if count == 1 { "" } else { "s" })
 }
 
 pub(super) fn wants_colour() -> bool {

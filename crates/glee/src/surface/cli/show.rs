@@ -20,7 +20,7 @@ pub(super) fn run(session: &Session, args: &Args) -> anyhow::Result<Status> {
         Ok(spec) if session.json => print::json(&as_json(&spec))?,
         Ok(spec) => print::out(&as_text(&spec))?,
         Err(failure) => {
-            print::failure(&failure);
+            print::refusal(&failure, session.json)?;
             return Ok(status::of(failure.kind));
         }
     }

@@ -33,7 +33,7 @@ pub(super) fn run(session: &Session, args: &Args) -> anyhow::Result<Status> {
     let tools = app.tools();
     for name in &args.names {
         if let Err(failure) = tools.find(name) {
-            print::failure(&failure);
+            print::refusal(&failure, session.json)?;
             return Ok(status::of(failure.kind));
         }
     }
