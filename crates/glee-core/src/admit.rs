@@ -154,6 +154,14 @@ pub fn preview(gate: &Gate, spec: Arc<ToolSpec>, call: &Invocation) -> Result<Ad
 }
 
 fn check(spec: &ToolSpec, args: &Map<String, Value>) -> Result<(), Failure> {
+    if let Err(err) = spec.inputs.compile() {
+        let message = format!(
+            "`{}` cannot be used: inputs.schema{}: {}",
+            spec.name, err.pointer, err.reason
+        );
+        return Err(Failure::new(FailureKind::Disabled, message)
+            .hint("run `glee lint` to see every problem"));
+    }
     let violations = spec.inputs.violations(&Value::Object(args.clone()));
     if violations.is_empty() {
         return Ok(());

@@ -21,7 +21,7 @@ use crate::exec::http::HttpPolicy;
 use crate::exec::{self, Cage, Egress, Executors};
 use crate::observe::audit::Audit;
 use crate::project::Project;
-use crate::store::manifests;
+use crate::store::manifests::{self, Document};
 
 #[derive(Debug, Error)]
 pub enum OpenError {
@@ -74,7 +74,7 @@ impl App {
     pub fn open(project: Project, wiring: Wiring) -> Result<App, OpenError> {
         let config = read_config(&project)?;
         let runtime = Runtime {
-            catalog: Catalog::new(read_tools(&project)?),
+            catalog: Catalog::new(manifests::snapshot(load_tools(&project)?)),
             gate: Gate {
                 root: project.root().to_owned(),
                 rules: vec![
@@ -110,7 +110,10 @@ impl App {
 
     /// Takes in what changed on disk. A manifest that is broken now keeps its last good version.
     pub fn reload(&self) -> Result<(), OpenError> {
-        self.runtime.catalog.replace(read_tools(&self.project)?);
+        let mut documents = load_tools(&self.project)?;
+        // A schema that cannot be used must not replace one that can.
+        documents.iter_mut().for_each(Document::compile);
+        self.runtime.catalog.replace(manifests::snapshot(documents));
         Ok(())
     }
 
@@ -157,10 +160,9 @@ fn read_config(project: &Project) -> Result<Config, OpenError> {
     read.config.ok_or(OpenError::Config { path, problem })
 }
 
-fn read_tools(project: &Project) -> Result<Snapshot, OpenError> {
+fn load_tools(project: &Project) -> Result<Vec<Document>, OpenError> {
     let path = project.tools();
-    let documents = manifests::load(&path).map_err(|source| OpenError::Io { path, source })?;
-    Ok(manifests::snapshot(documents))
+    manifests::load(&path).map_err(|source| OpenError::Io { path, source })
 }
 
 /// Secrets are environment variables of glee's own process.

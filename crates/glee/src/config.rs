@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::dialect::document;
+use crate::dialect::network::WireNetwork;
 use crate::dialect::problem::Problem;
 
 #[derive(Clone, Debug, Default)]
@@ -172,20 +173,6 @@ struct MaxPermissions {
     /// Names of secrets.
     #[serde(default)]
     secrets: Vec<String>,
-}
-
-/// `false`, `true` (any public address), or `{hosts: [...]}`.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
-enum WireNetwork {
-    All(bool),
-    Hosts(Hosts),
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Hosts {
-    hosts: Vec<String>,
 }
 
 /// Paths from the project's root, or absolute ones.

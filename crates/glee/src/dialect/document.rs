@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::problem::Problem;
+use super::strict;
 use super::yaml::{self, Node};
 
 /// Largest document, in bytes.
@@ -29,19 +30,22 @@ pub fn read<T: DeserializeOwned>(
         }
         return (None, None, problems);
     };
-    let mut value = node.to_value();
-    let violations = schema.violations(&value);
-    if !violations.is_empty() {
-        problems.extend(violations.iter().map(|it| problem(it, &node)));
-        repair(&mut value, &violations, stand_ins);
-    }
-    match serde_json::from_value(value) {
+    let value = node.to_value();
+    // The schema is generated from `T`, so what deserialises needs no second look; holding a
+    // document against the schema costs more than all the rest, and is for finding every problem.
+    let first = strict::from_value(value.clone());
+    match first {
         Ok(document) => (Some(document), Some(node), problems),
         Err(err) => {
-            if problems.is_empty() {
+            let violations = schema.violations(&value);
+            if violations.is_empty() {
                 problems.push(Problem::error("schema", node.place_of(""), err.to_string()));
+                return (None, Some(node), problems);
             }
-            (None, Some(node), problems)
+            problems.extend(violations.iter().map(|it| problem(it, &node)));
+            let mut value = value;
+            repair(&mut value, &violations, stand_ins);
+            (strict::from_value(value).ok(), Some(node), problems)
         }
     }
 }

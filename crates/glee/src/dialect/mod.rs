@@ -4,5 +4,7 @@
 pub mod document;
 pub mod manifest;
 pub mod native;
+pub mod network;
 pub mod problem;
+pub mod strict;
 pub mod yaml;

@@ -26,6 +26,13 @@ impl Document {
             .iter()
             .find(|it| it.severity == Severity::Error)
     }
+
+    /// Compiles the schemas now, so that one that cannot be used makes the manifest unusable.
+    pub fn compile(&mut self) {
+        if let (Some(spec), Some(node)) = (&self.read.spec, &self.read.node) {
+            self.read.problems.extend(check::schemas(spec, node));
+        }
+    }
 }
 
 /// Reads every manifest below a tools directory. One bad manifest never hides another.
@@ -89,10 +96,7 @@ fn document(directory: &Path) -> Option<Document> {
     let path = directory.join("tool.yml");
     let (text, read) = match document::load(&path) {
         Ok(text) => {
-            let mut read = manifest::read(&text, &name, &path);
-            if let (Some(spec), Some(node)) = (&read.spec, &read.node) {
-                read.problems.extend(check::schemas(spec, node));
-            }
+            let read = manifest::read(&text, &name, &path);
             (text, read)
         }
         Err(err) => {

@@ -1,6 +1,7 @@
 //! What must hold for any input, however strange: no panic, no escape, nothing lost.
 
 use std::path::Path;
+use std::sync::LazyLock;
 
 use glee::dialect::manifest;
 use glee_core::json_path::JsonPath;
@@ -64,6 +65,9 @@ fn json_value() -> impl Strategy<Value = Value> {
     })
 }
 
+static SCHEMA: LazyLock<jsonschema::Validator> =
+    LazyLock::new(|| jsonschema::validator_for(&manifest::schema()).unwrap());
+
 const MANIFEST: &str = include_str!("../../../../examples/.glee/tools/web_search/tool.yml");
 
 /// A real manifest with a few places damaged.
@@ -125,6 +129,13 @@ proptest! {
     #[test]
     fn manifests_never_panic(text in damaged_manifest()) {
         let read = manifest::read(&text, "web_search", Path::new("tool.yml"));
+        // What serde takes, the published schema takes, and the other way round.
+        let (tree, _) = glee::dialect::yaml::parse(&text);
+        if let Some(tree) = tree {
+            let shape = ["schema", "unknown-key"];
+            let taken = !read.problems.iter().any(|it| shape.contains(&it.rule));
+            prop_assert_eq!(taken, SCHEMA.is_valid(&tree.to_value()), "{:?}", read.problems);
+        }
         for problem in &read.problems {
             prop_assert!(problem.place.start <= problem.place.end && problem.place.end <= text.len());
         }

@@ -176,14 +176,18 @@ impl Reader<'_> {
                 query: query.into_iter().collect::<Option<_>>()?,
                 body: body?,
                 auth: auth?,
-                success_codes: wire.success_codes,
+                success_codes: wire
+                    .success_codes
+                    .iter()
+                    .filter_map(|it| u16::try_from(it.0).ok())
+                    .collect(),
                 retry: wire.retry.map_or(
                     Retry {
                         times: 0,
                         pause: Duration::ZERO,
                     },
                     |it| Retry {
-                        times: it.times,
+                        times: u32::try_from(it.times.0).unwrap_or_default(),
                         pause: milliseconds(it.pause_ms, Duration::from_millis(250)),
                     },
                 ),
@@ -436,7 +440,13 @@ impl Reader<'_> {
                 cwd: wire.cwd.unwrap_or_else(|| ".".to_owned()),
                 env: env?,
                 stdin: stdin?,
-                exit_codes_ok: wire.exit_codes_ok.unwrap_or_else(|| vec![0]),
+                exit_codes_ok: match wire.exit_codes_ok {
+                    Some(codes) => codes
+                        .iter()
+                        .filter_map(|it| i32::try_from(it.0).ok())
+                        .collect(),
+                    None => vec![0],
+                },
                 dashes: if wire.allow_dash {
                     Dashes::Allow
                 } else {

@@ -20,6 +20,7 @@ use glee_core::template::{Names, Template, TemplateError, TemplateProblem, Value
 use serde_json::Value;
 
 use super::document;
+use super::network::WireNetwork;
 use super::problem::Problem;
 use super::yaml::Node;
 
@@ -127,7 +128,7 @@ impl Reader<'_> {
         };
         Some(ToolSpec {
             name: wire.name,
-            version: wire.version.to_string(),
+            version: wire.version.0.to_string(),
             title: wire.title,
             description: wire.description,
             tags: wire.tags,
@@ -230,9 +231,9 @@ impl Reader<'_> {
 
     fn permissions(&mut self, wire: wire::Permissions) -> Permissions {
         let network = match wire.network {
-            None | Some(wire::Network::All(false)) => Network::None,
-            Some(wire::Network::All(true)) => Network::Public,
-            Some(wire::Network::Hosts(list)) => {
+            None | Some(WireNetwork::All(false)) => Network::None,
+            Some(WireNetwork::All(true)) => Network::Public,
+            Some(WireNetwork::Hosts(list)) => {
                 let mut hosts = Vec::new();
                 for (at, text) in list.hosts.iter().enumerate() {
                     match text.parse::<HostPattern>() {
@@ -437,20 +438,29 @@ fn format(wire: wire::Format) -> Format {
 
 fn limits(wire: &wire::Limits, timeout: Duration, output_bytes: usize) -> Limits {
     let otherwise = Limits::default();
+    // Bounded on the wire to what these types hold.
+    let small = |given: u64| u32::try_from(given).unwrap_or(u32::MAX);
     Limits {
         timeout,
-        output_bytes: wire.output_bytes.unwrap_or(output_bytes),
-        cpu: wire.cpu_ms.map(Duration::from_millis),
-        memory: wire.memory_bytes.unwrap_or(otherwise.memory),
-        processes: wire.processes.unwrap_or(otherwise.processes),
-        open_files: wire.open_files.unwrap_or(otherwise.open_files),
+        output_bytes: wire.output_bytes.map_or(output_bytes, |it| {
+            usize::try_from(it.0).unwrap_or(output_bytes)
+        }),
+        cpu: wire.cpu_ms.map(|it| Duration::from_millis(it.0)),
+        memory: wire.memory_bytes.map_or(otherwise.memory, |it| it.0),
+        processes: wire.processes.map_or(otherwise.processes, |it| small(it.0)),
+        open_files: wire
+            .open_files
+            .map_or(otherwise.open_files, |it| small(it.0)),
         file_size: wire.file_bytes.unwrap_or(otherwise.file_size),
-        scratch: wire.scratch_bytes.unwrap_or(otherwise.scratch),
+        scratch: wire.scratch_bytes.map_or(otherwise.scratch, |it| it.0),
     }
 }
 
-fn milliseconds(given: Option<u64>, otherwise: Duration) -> Duration {
-    given.map_or(otherwise, Duration::from_millis)
+fn milliseconds<const MIN: u64, const MAX: u64>(
+    given: Option<wire::Bounded<MIN, MAX>>,
+    otherwise: Duration,
+) -> Duration {
+    given.map_or(otherwise, |it| Duration::from_millis(it.0))
 }
 
 fn example(wire: wire::Example) -> Example {

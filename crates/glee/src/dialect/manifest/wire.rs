@@ -1,11 +1,14 @@
 //! A manifest as it is written. These structs are the published schema; nothing else reads them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
-use schemars::JsonSchema;
-use serde::Deserialize;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, de};
 use serde_json::{Map, Value};
+
+use super::super::network::WireNetwork;
 
 /// A tool of glee: `.glee/tools/<name>/tool.yml`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -22,8 +25,7 @@ pub(super) struct Manifest {
     /// How the tool runs; `exec` holds the block of the same name.
     pub(super) kind: Kind,
     /// Counts up when the tool changes.
-    #[schemars(range(min = 1))]
-    pub(super) version: u64,
+    pub(super) version: Bounded<1, { u64::MAX }>,
     /// Words to find the tool by.
     #[serde(default)]
     pub(super) tags: Vec<String>,
@@ -110,12 +112,10 @@ pub(super) struct Http {
     pub(super) auth: Option<Auth>,
     /// For the whole call, retries included; 10 000 unless given.
     #[serde(default)]
-    #[schemars(range(min = 1, max = 3_600_000))]
-    pub(super) timeout_ms: Option<u64>,
+    pub(super) timeout_ms: Option<Bounded<1, 3_600_000>>,
     /// Any 2xx unless given.
     #[serde(default)]
-    #[schemars(inner(range(min = 100, max = 599)))]
-    pub(super) success_codes: Vec<u16>,
+    pub(super) success_codes: Vec<Bounded<100, 599>>,
     #[serde(default)]
     pub(super) retry: Option<Retry>,
     #[serde(default)]
@@ -141,12 +141,10 @@ pub(super) enum Method {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Retry {
-    #[schemars(range(min = 0, max = 10))]
-    pub(super) times: u32,
+    pub(super) times: Bounded<0, 10>,
     /// Before the first retry; doubles with each further one.
     #[serde(default)]
-    #[schemars(range(min = 1, max = 60_000))]
-    pub(super) pause_ms: Option<u64>,
+    pub(super) pause_ms: Option<Bounded<1, 60_000>>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
@@ -276,12 +274,10 @@ pub(super) struct Command {
     pub(super) stdout: Option<Stdout>,
     /// `[0]` unless given.
     #[serde(default)]
-    #[schemars(inner(range(min = 0, max = 255)))]
-    pub(super) exit_codes_ok: Option<Vec<i32>>,
+    pub(super) exit_codes_ok: Option<Vec<Bounded<0, 255>>>,
     /// 30 000 unless given.
     #[serde(default)]
-    #[schemars(range(min = 1, max = 3_600_000))]
-    pub(super) timeout_ms: Option<u64>,
+    pub(super) timeout_ms: Option<Bounded<1, 3_600_000>>,
     /// Lets an argument that fills a whole word start with `-`. Otherwise it is refused unless an
     /// earlier word is `--`, because the program would take it for an option.
     #[serde(default)]
@@ -317,8 +313,7 @@ pub(super) struct Python {
     pub(super) returns: Option<Format>,
     /// 30 000 unless given.
     #[serde(default)]
-    #[schemars(range(min = 1, max = 3_600_000))]
-    pub(super) timeout_ms: Option<u64>,
+    pub(super) timeout_ms: Option<Bounded<1, 3_600_000>>,
 }
 
 /// What the tool may touch; everything else is out of its reach.
@@ -326,27 +321,12 @@ pub(super) struct Python {
 #[serde(deny_unknown_fields)]
 pub(super) struct Permissions {
     #[serde(default)]
-    pub(super) network: Option<Network>,
+    pub(super) network: Option<WireNetwork>,
     #[serde(default)]
     pub(super) fs: Option<Fs>,
     /// Environment variables handed over, by name.
     #[serde(default)]
     pub(super) secrets: BTreeMap<String, Secret>,
-}
-
-/// `false`, `true` (any public address), or `{hosts: [api.example.com, "*.example.com", "127.0.0.1:8080"]}`.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub(super) enum Network {
-    All(bool),
-    Hosts(Hosts),
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Hosts {
-    /// A name never opens a private address; naming the address (`10.0.0.0/8`) does.
-    pub(super) hosts: Vec<String>,
 }
 
 /// Paths from the project's root, or absolute ones.
@@ -405,31 +385,25 @@ pub(super) struct Example {
 pub(super) struct Limits {
     /// Kept of stdout and stderr (1 MiB unless given) or of an HTTP body (5 MiB unless given).
     #[serde(default)]
-    #[schemars(range(min = 1, max = 67_108_864))]
-    pub(super) output_bytes: Option<usize>,
+    pub(super) output_bytes: Option<Bounded<1, 67_108_864>>,
     /// Processor time of the whole process tree; only the deadline limits it unless given.
     #[serde(default)]
-    #[schemars(range(min = 1, max = 3_600_000))]
-    pub(super) cpu_ms: Option<u64>,
+    pub(super) cpu_ms: Option<Bounded<1, 3_600_000>>,
     /// Memory of the whole process tree; 1 GiB unless given.
     #[serde(default)]
-    #[schemars(range(min = 1_048_576))]
-    pub(super) memory_bytes: Option<u64>,
+    pub(super) memory_bytes: Option<Bounded<1_048_576, { u64::MAX }>>,
     /// Processes and threads of the whole tree; 128 unless given.
     #[serde(default)]
-    #[schemars(range(min = 1, max = 32_768))]
-    pub(super) processes: Option<u32>,
+    pub(super) processes: Option<Bounded<1, 32_768>>,
     /// Open files of each process; 1 024 unless given.
     #[serde(default)]
-    #[schemars(range(min = 16, max = 1_048_576))]
-    pub(super) open_files: Option<u32>,
+    pub(super) open_files: Option<Bounded<16, 1_048_576>>,
     /// Largest file that may be written; 1 GiB unless given.
     #[serde(default)]
     pub(super) file_bytes: Option<u64>,
     /// Size of the private scratch directory; 64 MiB unless given.
     #[serde(default)]
-    #[schemars(range(min = 65_536))]
-    pub(super) scratch_bytes: Option<u64>,
+    pub(super) scratch_bytes: Option<Bounded<65_536, { u64::MAX }>>,
 }
 
 /// What the tool does to the world, as hints for clients; they grant nothing.
@@ -442,6 +416,40 @@ pub(super) struct Annotations {
     pub(super) destructive: Option<bool>,
     #[serde(default)]
     pub(super) idempotent: Option<bool>,
+}
+
+/// A whole number within bounds. Serde and the schema both know them, so that what deserialises is
+/// what the schema accepts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounded<const MIN: u64, const MAX: u64>(pub(super) u64);
+
+impl<'de, const MIN: u64, const MAX: u64> Deserialize<'de> for Bounded<MIN, MAX> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = u64::deserialize(deserializer)?;
+        match (MIN..=MAX).contains(&value) {
+            true => Ok(Bounded(value)),
+            false => Err(de::Error::custom(format_args!(
+                "{value} is not within {MIN} and {MAX}"
+            ))),
+        }
+    }
+}
+
+impl<const MIN: u64, const MAX: u64> JsonSchema for Bounded<MIN, MAX> {
+    fn schema_name() -> Cow<'static, str> {
+        format!("Bounded_{MIN}_{MAX}").into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        match MAX {
+            u64::MAX => json_schema!({"type": "integer", "minimum": MIN}),
+            _ => json_schema!({"type": "integer", "minimum": MIN, "maximum": MAX}),
+        }
+    }
 }
 
 fn yes() -> bool {
