@@ -31,4 +31,5 @@ mod wire;
 pub use bridge::PROXY_ADDRESS;
 pub use child::Child;
 pub use launcher::run_if_launcher;
+pub use privileges::hide_this_process;
 pub use sandbox::Sandbox;

@@ -156,8 +156,6 @@ fn prepare(plan: &mut Plan<'_>) -> Result<(), Step> {
         let mut none = std::mem::zeroed();
         libc::sigemptyset(&mut none);
         libc::sigprocmask(libc::SIG_SETMASK, &none, ptr::null_mut());
-        // Rust's runtime ignores this one, and an ignored signal stays ignored across exec.
-        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
     }
     Ok(())
 }

@@ -149,6 +149,9 @@ impl Root {
 
 /// Makes the new root and moves this process into it. /proc is still the host's; each cell covers it with its own.
 pub(super) fn build(profile: &Profile) -> io::Result<Root> {
+    if settle(profile).iter().any(|it| it.0 == Path::new("/")) {
+        return Err(io::Error::other("the whole file system is granted"));
+    }
     mount_change(
         "/",
         MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,

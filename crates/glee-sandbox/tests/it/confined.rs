@@ -39,7 +39,7 @@ fn status_shows_all_layers() {
     let seen = sh(
         &sandbox(),
         &profile(Confinement::Required),
-        "cat /proc/self/status; echo $$; ls /proc",
+        "cat /proc/self/status /proc/self/mounts; echo $$; ls /proc",
     )
     .ok();
     for line in [
@@ -48,6 +48,7 @@ fn status_shows_all_layers() {
         "CapEff:\t0000000000000000",
         "CapPrm:\t0000000000000000",
         "CapBnd:\t0000000000000000",
+        "proc /proc proc ro,",
     ] {
         assert!(seen.contains(line), "{line} is not in {seen}");
     }

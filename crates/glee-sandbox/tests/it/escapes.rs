@@ -31,7 +31,7 @@ const OTHER_USER: u32 = 61235;
 #[test]
 fn nothing_escapes_the_full_tier_as_root() {
     if is_root() {
-        assert!(run_suite(0, Tier::Full).attempts >= 100);
+        run_suite(0, Tier::Full).shows_at_least(100);
     }
 }
 
@@ -42,7 +42,7 @@ fn nothing_escapes_the_full_tier_as_a_user() {
     } else {
         rustix::process::geteuid().as_raw()
     };
-    assert!(run_suite(uid, Tier::Full).attempts >= 80);
+    run_suite(uid, Tier::Full).shows_at_least(80);
 }
 
 #[test]
@@ -56,6 +56,13 @@ fn the_landlock_tier_has_only_named_holes() {
 
 struct Summary {
     attempts: usize,
+}
+
+impl Summary {
+    /// Unless somebody has asked for a part of the suite.
+    fn shows_at_least(&self, count: usize) {
+        assert!(self.attempts >= count || std::env::var("GLEE_SUITE_ONLY").is_ok());
+    }
 }
 
 /// Runs the suite in a process of its own, with the uid and the environment it needs.
