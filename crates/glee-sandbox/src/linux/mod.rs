@@ -17,6 +17,7 @@ mod limits;
 mod message;
 mod namespaces;
 mod payload;
+mod placeholder;
 mod pool;
 mod privileges;
 mod report;

@@ -168,6 +168,57 @@ fn protected_paths_cannot_be_written_created_or_replaced() {
 }
 
 #[test]
+fn a_held_place_is_kept_as_long_as_somebody_relies_on_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut granted = profile(Confinement::Required);
+    granted.write.push(dir.path().to_path_buf());
+    granted.protect.push(dir.path().join(".git/hooks"));
+    granted.protect.push(dir.path().join(".git/config"));
+    let script = format!(
+        "sleep 0.7; cd {} && mkdir -p .git/hooks && echo x > .git/config",
+        dir.path().display()
+    );
+    let sandbox = sandbox();
+    let start = |script: &str| {
+        sandbox
+            .start(&granted, order("/bin/sh", &["-c", script]).0)
+            .unwrap()
+    };
+    let first = start("sleep 100");
+    let second = start(&script);
+    drop(first);
+    assert_ne!(second.wait().unwrap().exit, Exit::Code(0));
+    drop(second);
+    drop(sandbox);
+    within(std::time::Duration::from_secs(3), || {
+        !dir.path().join(".git").exists()
+    });
+    // A directory of the user's own stays, however empty.
+    fs::create_dir_all(dir.path().join(".git/hooks")).unwrap();
+    let sandbox = crate::support::sandbox();
+    assert_ne!(sh(&sandbox, &granted, &script).end.exit, Exit::Code(0));
+    drop(sandbox);
+    within(std::time::Duration::from_secs(3), || {
+        !dir.path().join(".git/config").exists()
+    });
+    assert!(dir.path().join(".git/hooks").exists());
+}
+
+#[test]
+fn a_link_on_the_way_to_a_protected_path_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir_all(dir.path().join("real/hooks")).unwrap();
+    std::os::unix::fs::symlink("real", dir.path().join(".git")).unwrap();
+    let mut granted = profile(Confinement::Required);
+    granted.write.push(dir.path().to_path_buf());
+    granted.protect.push(dir.path().join(".git/hooks"));
+    let refused = run(&sandbox(), &granted, "/bin/true", &[]);
+    assert!(
+        matches!(refused, Err(StartError::Unavailable { ref layer, .. }) if layer == "protect")
+    );
+}
+
+#[test]
 fn a_protected_symbolic_link_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink("elsewhere", dir.path().join(".bashrc")).unwrap();

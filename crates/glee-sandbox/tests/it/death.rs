@@ -45,7 +45,7 @@ fn the_tree_dies_with_the_warden_and_with_the_launcher() {
             let sandbox = sandbox();
             let (order, ..) = order("/bin/sh", &["-c", &format!("setsid {mark} & exec {mark}")]);
             let child = sandbox.start(&profile(confinement), order).unwrap();
-            within(Duration::from_secs(2), || marked(&mark).len() == 2);
+            within(Duration::from_secs(10), || marked(&mark).len() == 2);
             let warden = launchers_above(&mark).into_iter().next().unwrap();
             let status = fs::read_to_string(warden.join("status")).unwrap();
             let parent = status
@@ -109,7 +109,7 @@ fn the_tree_dies_when_glee_is_killed() {
             out.read_exact(&mut byte).unwrap();
             seen.push(byte[0] as char);
         }
-        within(Duration::from_secs(2), || marked(mark).len() == 2);
+        within(Duration::from_secs(10), || marked(mark).len() == 2);
         glee.kill().unwrap();
         glee.wait().unwrap();
         gone_within(mark, Duration::from_secs(2));
