@@ -13,6 +13,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, ResolveFlags, flock, openat2};
+use rustix::mount::{UnmountFlags, unmount};
 
 /// Not writable, executable, and sticky, which makes no sense and so means us.
 const MODE: u32 = 0o1555;
@@ -22,6 +23,7 @@ const MODE: u32 = 0o1555;
 pub(super) struct Placeholders(Vec<Placeholder>);
 
 struct Placeholder {
+    place: PathBuf,
     parent: OwnedFd,
     name: CString,
     /// Locked together with all others that rely on it.
@@ -53,12 +55,21 @@ impl Placeholders {
                 _ => place = parent.to_path_buf(),
             }
         }
+        // Two protected paths may need the same one, which is then already mounted on.
+        if self.0.iter().any(|it| it.place == place) {
+            return Ok(None);
+        }
         let Some(held) = Placeholder::make(&place)? else {
             return Ok(None);
         };
         self.0.push(held);
         Ok(Some(place))
     }
+}
+
+/// Whether a placeholder is all there is at a path.
+pub(super) fn is_at(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|it| is_placeholder(&it))
 }
 
 fn is_placeholder(it: &Metadata) -> bool {
@@ -91,6 +102,7 @@ impl Placeholder {
             let there = rustix::fs::statat(&parent, &name, AtFlags::SYMLINK_NOFOLLOW);
             if there.is_ok_and(|it| (it.st_dev, it.st_ino) == (locked.st_dev, locked.st_ino)) {
                 return Ok(Some(Placeholder {
+                    place: place.to_path_buf(),
                     parent,
                     name,
                     directory,
@@ -107,6 +119,8 @@ impl Placeholder {
 impl Drop for Placeholders {
     fn drop(&mut self) {
         for it in &self.0 {
+            // The last launcher may remove it, and not even that one as long as it has something mounted there.
+            let _ = unmount(&it.place, UnmountFlags::DETACH);
             if flock(&it.directory, FlockOperation::NonBlockingLockExclusive).is_ok() {
                 let _ = rustix::fs::unlinkat(&it.parent, &it.name, AtFlags::REMOVEDIR);
             }

@@ -12,7 +12,7 @@ use rustix::mount::{
 
 use super::cell::SCRATCH;
 use super::grants::{Access, settle};
-use super::placeholder::Placeholders;
+use super::placeholder::{self, Placeholders};
 use crate::{Network, Profile};
 
 /// Directories a program needs to start at all. Where the host has a symbolic link, so has the root inside.
@@ -149,6 +149,8 @@ pub(super) fn build(profile: &Profile) -> io::Result<Root> {
     for (path, access) in settle(profile) {
         match access {
             Access::Read => pieces.extend(piece(&path, Mounted::ReadOnly)?),
+            // What only holds a place is protected as a whole.
+            Access::Pinned if placeholder::is_at(&path) => {}
             Access::Write | Access::Pinned => pieces.extend(piece(&path, Mounted::Writable)?),
             Access::Protected => match protect(&path, &mut placeholders) {
                 Ok(protected) => pieces.extend(protected),
