@@ -20,6 +20,6 @@ pub use profile::{Confinement, IpRange, Limits, Network, Order, Profile};
 pub use strength::{Layer, LayerState, State, Strength, Tier};
 
 #[cfg(target_os = "linux")]
-pub use linux::{Child, PROXY_ADDRESS, Sandbox, run_if_launcher};
+pub use linux::{Child, PROXY_ADDRESS, Sandbox, hide_this_process, run_if_launcher};
 #[cfg(not(target_os = "linux"))]
-pub use other::{Child, PROXY_ADDRESS, Sandbox, run_if_launcher};
+pub use other::{Child, PROXY_ADDRESS, Sandbox, hide_this_process, run_if_launcher};

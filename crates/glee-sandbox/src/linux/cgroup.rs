@@ -72,6 +72,9 @@ pub(super) fn join(profile: &Profile) -> io::Result<Cgroup> {
         Network::Outbound { .. } | Network::Proxy { .. } => OURS + HELPERS,
     };
     let (memory, processes) = homes()?;
+    for home in [&memory, &processes] {
+        remove_abandoned(home);
+    }
     let name = name(std::process::id());
     let mut groups = Vec::new();
     for home in if memory == processes {
@@ -167,6 +170,17 @@ impl Cgroup {
         for it in &self.groups {
             let _ = (&it.processes).write_all(b"0");
             let _ = rustix::fs::unlinkat(&it.home, &it.name, AtFlags::REMOVEDIR);
+        }
+    }
+}
+
+/// Removes groups of launchers that were killed together with their glee.
+fn remove_abandoned(home: &Home) {
+    for entry in fs::read_dir(&home.path).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let launcher = name.to_str().and_then(|it| it.strip_prefix("glee-"));
+        if launcher.is_some_and(|it| !Path::new("/proc").join(it).exists()) {
+            let _ = fs::remove_dir(entry.path());
         }
     }
 }

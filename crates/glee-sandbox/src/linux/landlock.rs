@@ -2,6 +2,7 @@
 //! across the border.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use landlock::{
@@ -84,6 +85,18 @@ pub(super) fn restrict(profile: &Profile, scratch: ScratchRule) -> io::Result<He
         RulesetStatus::PartiallyEnforced => Held::Files,
         RulesetStatus::NotEnforced => Held::Nothing,
     })
+}
+
+/// A further layer that holds nothing but signals, for payloads that live in no PID namespace. It must name renames
+/// across directories and allow them, or it would forbid them as every layer does that is silent.
+pub(super) fn signal_layer() -> io::Result<Option<OwnedFd>> {
+    let ruleset = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::Refer)
+        .and_then(|it| it.scope(Scope::Signal))
+        .and_then(Ruleset::create)
+        .map_err(io::Error::other)?;
+    allow(ruleset, Path::new("/"), AccessFs::Refer.into()).map(Into::into)
 }
 
 /// Nobody inside makes device nodes or talks to drivers.

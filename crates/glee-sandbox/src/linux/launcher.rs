@@ -34,6 +34,7 @@ fn run() -> io::Result<()> {
     let mut control = Control::new(take_control()?);
     // A signal from the terminal glee runs in is for glee to answer, not for its launchers.
     let _ = rustix::process::setsid();
+    forget_signals();
     let Some(frame) = control.receive()? else {
         return Ok(());
     };
@@ -45,6 +46,14 @@ fn run() -> io::Result<()> {
         Confinement::Off => tiers::unconfined(control, &setup.profile),
         _ if setup.ceiling >= Tier::FullWithoutCgroup => tiers::full(control, &setup),
         _ => tiers::landlocked(control, &setup),
+    }
+}
+
+/// What glee ignores is not ignored by its children: an ignored signal would stay so across exec.
+fn forget_signals() {
+    for signal in 1..=libc::SIGRTMAX() {
+        // SAFETY: sets a disposition back to its default; fails for the two that have no other.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
 }
 

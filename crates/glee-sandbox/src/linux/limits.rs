@@ -1,17 +1,33 @@
 //! Limits of each process. They are set on the warden once and inherited.
 
-use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::{fs, io};
 
 use crate::Limits;
 
 /// Processes that are ours: the launcher and the warden.
 pub(super) const OURS: u32 = 2;
 
+/// What the user may start beside us while a call runs.
+const SLACK: u64 = 256;
+
 /// Whether something else already counts the whole tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Counted {
     ByCgroup,
-    ByNobody,
+    /// Nobody does, and perhaps the user has this many processes outside that count as well.
+    ByNobody {
+        outside: Option<u32>,
+    },
+}
+
+/// Processes and threads of this user, to be counted where there is no user namespace of our own.
+pub(super) fn of_this_user() -> u32 {
+    let own = rustix::process::getuid().as_raw();
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mine = entries.filter(|it| it.metadata().is_ok_and(|it| it.uid() == own));
+    let threads = mine.filter_map(|it| Some(fs::read_dir(it.path().join("task")).ok()?.count()));
+    u32::try_from(threads.sum::<usize>()).unwrap_or(u32::MAX)
 }
 
 pub(super) fn apply(limits: &Limits, counted: Counted) -> io::Result<()> {
@@ -24,16 +40,21 @@ pub(super) fn apply(limits: &Limits, counted: Counted) -> io::Result<()> {
     if let Some(bytes) = limits.file_size {
         set(libc::RLIMIT_FSIZE, bytes)?;
     }
-    if counted == Counted::ByNobody {
+    if let Counted::ByNobody { outside } = counted {
         // Not the address space: node and others reserve far more than they use.
         if let Some(bytes) = limits.memory {
             set(libc::RLIMIT_DATA, bytes)?;
         }
-        // In a user namespace of its own this counts only what is inside. It does not hold user 0.
+        // In a user namespace of its own this counts only what is inside. Without one the user's other processes come and
+        // go, so that an exact limit would fail at random; then this only stops a bomb until the warden sees it. It does
+        // not hold user 0 at all.
         if let Some(processes) = limits.processes {
             set(
                 libc::RLIMIT_NPROC,
-                u64::from(processes.saturating_add(OURS)),
+                match outside {
+                    None => u64::from(processes) + u64::from(OURS),
+                    Some(outside) => 4 * u64::from(processes) + u64::from(outside) + SLACK,
+                },
             )?;
         }
     }

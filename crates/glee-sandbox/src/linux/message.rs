@@ -314,6 +314,7 @@ pub(super) struct Failed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Clone,
+    Layer,
     Descriptors,
     Cwd,
     Limits,
@@ -321,8 +322,9 @@ pub(super) enum Step {
 }
 
 impl Step {
-    const ALL: [Step; 5] = [
+    const ALL: [Step; 6] = [
         Step::Clone,
+        Step::Layer,
         Step::Descriptors,
         Step::Cwd,
         Step::Limits,
@@ -409,4 +411,129 @@ pub(super) fn read_end(body: &[u8]) -> Result<(End, Then), Malformed> {
         },
         then,
     ))
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test ends where it fails")]
+mod tests {
+    use std::ffi::OsString;
+    use std::os::unix::ffi::OsStringExt;
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn text() -> impl Strategy<Value = OsString> {
+        vec(1..=255u8, 0..40).prop_map(OsString::from_vec)
+    }
+
+    fn order() -> impl Strategy<Value = Order> {
+        (
+            text(),
+            vec(text(), 0..10),
+            vec((vec(b'A'..=b'Z', 1..9), text()), 0..10),
+            text(),
+        )
+            .prop_map(|(program, args, env, cwd)| Order {
+                program: program.into(),
+                args,
+                env: env
+                    .into_iter()
+                    .map(|(name, value)| (OsString::from_vec(name), value))
+                    .collect(),
+                cwd: cwd.into(),
+                fds: vec![],
+            })
+    }
+
+    fn profile() -> impl Strategy<Value = Profile> {
+        let paths = || vec(text().prop_map(PathBuf::from), 0..5);
+        let range = (any::<IpAddr>(), any::<u8>(), any::<Option<u16>>());
+        let range = range.prop_map(|(address, prefix, port)| IpRange {
+            address,
+            prefix,
+            port,
+        });
+        let network = prop_oneof![
+            Just(Network::None),
+            vec(range, 0..5).prop_map(|granted| Network::Outbound { granted }),
+            text().prop_map(|it| Network::Proxy { socket: it.into() }),
+        ];
+        let confinement = prop_oneof![
+            Just(Confinement::Required),
+            Just(Confinement::BestEffort),
+            Just(Confinement::Off)
+        ];
+        let limits = (
+            any::<Option<u32>>(),
+            any::<Option<u64>>(),
+            any::<Option<u32>>(),
+            any::<u64>(),
+        );
+        let limits = limits.prop_map(|(seconds, memory, count, scratch_size)| Limits {
+            cpu: seconds.map(|it| Duration::from_secs(it.into())),
+            memory,
+            processes: count,
+            open_files: count,
+            file_size: memory,
+            scratch_size,
+        });
+        (confinement, network, paths(), paths(), paths(), limits).prop_map(
+            |(confinement, network, read, write, protect, limits)| Profile {
+                confinement,
+                network,
+                read,
+                write,
+                protect,
+                limits,
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn an_order_arrives_as_it_was_sent(order in order()) {
+            let body = write_order(&order).unwrap();
+            let view = read_order(&body).unwrap();
+            prop_assert_eq!(view.program.to_bytes(), order.program.as_os_str().as_bytes());
+            prop_assert_eq!(view.cwd.to_bytes(), order.cwd.as_os_str().as_bytes());
+            let args: Vec<_> = view.argv[1..].iter().map(|it| it.to_bytes().to_vec()).collect();
+            let sent: Vec<_> = order.args.iter().map(|it| it.as_bytes().to_vec()).collect();
+            prop_assert_eq!(args, sent);
+            prop_assert_eq!(view.env.len(), order.env.len());
+        }
+
+        #[test]
+        fn a_profile_arrives_as_it_was_sent(profile in profile(), why in "[a-z ]{0,20}") {
+            let setup = write_setup(&write_profile(&profile).unwrap(), Tier::Landlock, &why);
+            let read = read_setup(&setup).unwrap();
+            prop_assert_eq!(read.profile, profile);
+            prop_assert_eq!(read.why, why);
+        }
+
+        #[test]
+        fn a_cut_or_changed_message_is_refused_or_read_and_never_more(
+            order in order(), cut in any::<prop::sample::Index>(), at in any::<prop::sample::Index>(), byte: u8
+        ) {
+            let body = write_order(&order).unwrap();
+            prop_assert!(read_order(&body[..cut.index(body.len())]).is_err());
+            let mut changed = body.clone();
+            let at = at.index(changed.len());
+            changed[at] = byte;
+            let _ = read_order(&changed);
+            let _ = read_setup(&changed);
+        }
+
+        #[test]
+        fn noise_is_refused(noise in vec(any::<u8>(), 0..300)) {
+            let _ = read_order(&noise);
+            let _ = read_setup(&noise);
+            let _ = read_strength(&noise);
+            let _ = read_unavailable(&noise);
+            let _ = read_failed(&noise);
+            let _ = read_weaker(&noise);
+            let _ = read_end(&noise);
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Starts the ordered program: a clone that shares memory until it executes, so that nothing is copied.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::ptr;
 
 use super::message::{Failed, OrderView, Step};
@@ -35,8 +35,16 @@ struct Plan<'a> {
     env: Vec<*const c_char>,
     cwd: &'a CStr,
     fds: &'a mut [RawFd],
-    cpu_seconds: Option<u64>,
+    terms: Terms<'a>,
     failed: Option<Failed>,
+}
+
+/// What is asked of every payload besides its order.
+#[derive(Clone, Copy)]
+pub(super) struct Terms<'a> {
+    pub(super) cpu_seconds: Option<u64>,
+    /// A Landlock layer that keeps the payload's signals from the warden, where no namespace does.
+    pub(super) layer: Option<BorrowedFd<'a>>,
 }
 
 /// Starts the program and returns its process id once it has executed.
@@ -44,7 +52,7 @@ pub(super) fn start(
     stack: &mut Stack,
     order: &OrderView<'_>,
     fds: &[OwnedFd],
-    cpu_seconds: Option<u64>,
+    terms: Terms<'_>,
 ) -> Result<libc::pid_t, Failed> {
     let mut raw: Vec<RawFd> = fds.iter().map(AsRawFd::as_raw_fd).collect();
     let mut plan = Plan {
@@ -53,7 +61,7 @@ pub(super) fn start(
         env: pointers(&order.env),
         cwd: order.cwd,
         fds: &mut raw,
-        cpu_seconds,
+        terms,
         failed: None,
     };
     // SAFETY: CLONE_VFORK suspends this single-threaded process until the child has executed or exited, so the stack,
@@ -131,9 +139,13 @@ fn prepare(plan: &mut Plan<'_>) -> Result<(), Step> {
     // except errno, which the suspended warden does not read before it gets its own.
     unsafe {
         libc::setsid();
+        if let Some(layer) = plan.terms.layer {
+            let entered = libc::syscall(libc::SYS_landlock_restrict_self, layer.as_raw_fd(), 0);
+            check(if entered < 0 { -1 } else { 0 }, Step::Layer)?;
+        }
         descriptors(plan.fds).map_err(|()| Step::Descriptors)?;
         check(libc::chdir(plan.cwd.as_ptr()), Step::Cwd)?;
-        if let Some(seconds) = plan.cpu_seconds {
+        if let Some(seconds) = plan.terms.cpu_seconds {
             // The soft limit kills with a signal that names the limit; the hard one is for those who ignore it.
             let limit = libc::rlimit {
                 rlim_cur: seconds,
@@ -144,8 +156,6 @@ fn prepare(plan: &mut Plan<'_>) -> Result<(), Step> {
         let mut none = std::mem::zeroed();
         libc::sigemptyset(&mut none);
         libc::sigprocmask(libc::SIG_SETMASK, &none, ptr::null_mut());
-        // Rust's runtime ignores this one, and an ignored signal stays ignored across exec.
-        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
     }
     Ok(())
 }

@@ -22,6 +22,8 @@ use crate::{Profile, StartError, Strength, Tier};
 
 /// An unused launcher is kept this long.
 const IDLE: Duration = Duration::from_secs(60);
+/// More launchers than this do not wait for the same profile; a burst of calls must not leave a crowd behind.
+const MOST_IDLE: usize = 32;
 /// A launcher that was told to go and is still there after this is killed.
 const GRACE: Duration = Duration::from_secs(2);
 /// A launcher that does not answer for this long is given up.
@@ -207,15 +209,19 @@ impl Pool {
         }
     }
 
+    /// Keeps a launcher for the next call, unless there are enough.
     pub(super) fn put(&self, launcher: Launcher) {
-        let idle = Idle {
-            since: Instant::now(),
-            launcher,
-        };
-        self.idle()
-            .entry(idle.launcher.profile.clone())
-            .or_default()
-            .push(idle);
+        let mut all = self.idle();
+        let idle = all.entry(launcher.profile.clone()).or_default();
+        if idle.len() < MOST_IDLE {
+            idle.push(Idle {
+                since: Instant::now(),
+                launcher,
+            });
+        } else {
+            drop(all);
+            self.retire(launcher);
+        }
     }
 
     /// Sends a launcher away: its socket ends, so it and all of its tree end, and the process is waited for later.

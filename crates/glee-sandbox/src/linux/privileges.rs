@@ -46,6 +46,12 @@ pub(super) fn no_new_privileges() -> io::Result<()> {
     Ok(rustix::thread::set_no_new_privs(true)?)
 }
 
+/// Hides the memory, the environment and the descriptors of this process from other processes of the same user. For
+/// `main`, after [`run_if_launcher`](crate::run_if_launcher): a payload in a weaker tier may see that glee is there.
+pub fn hide_this_process() -> io::Result<()> {
+    hide_memory()
+}
+
 /// Other processes of the same user cannot read this one's memory or descriptors.
 pub(super) fn hide_memory() -> io::Result<()> {
     Ok(rustix::process::set_dumpable_behavior(

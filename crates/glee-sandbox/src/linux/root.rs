@@ -1,14 +1,10 @@
 //! The minimal root: a small tmpfs that holds the system's programs, the granted paths, and nothing else.
 
-use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use rustix::fs::{
-    AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, ResolveFlags, flock, open, openat2,
-};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, open, openat2};
 use rustix::mount::{
     MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount,
     mount_change, move_mount, open_tree, unmount,
@@ -16,6 +12,7 @@ use rustix::mount::{
 
 use super::cell::SCRATCH;
 use super::grants::{Access, settle};
+use super::placeholder::{self, Placeholders};
 use crate::{Network, Profile};
 
 /// Directories a program needs to start at all. Where the host has a symbolic link, so has the root inside.
@@ -82,27 +79,6 @@ pub(super) fn devices() -> impl Iterator<Item = &'static Path> {
     DEVICES.iter().map(Path::new)
 }
 
-/// Empty directories that stand for protected paths that do not exist. They go when their last launcher goes.
-#[derive(Default)]
-pub(super) struct Placeholders(Vec<Placeholder>);
-
-struct Placeholder {
-    parent: OwnedFd,
-    name: CString,
-    /// Locked together with all other launchers that rely on it: a removal would also remove their mounts.
-    directory: OwnedFd,
-}
-
-impl Drop for Placeholders {
-    fn drop(&mut self) {
-        for it in &self.0 {
-            if flock(&it.directory, FlockOperation::NonBlockingLockExclusive).is_ok() {
-                let _ = rustix::fs::unlinkat(&it.parent, &it.name, AtFlags::REMOVEDIR);
-            }
-        }
-    }
-}
-
 /// A detached copy of a host path, to be put into the new root.
 struct Piece {
     path: PathBuf,
@@ -149,6 +125,9 @@ impl Root {
 
 /// Makes the new root and moves this process into it. /proc is still the host's; each cell covers it with its own.
 pub(super) fn build(profile: &Profile) -> io::Result<Root> {
+    if settle(profile).iter().any(|it| it.0 == Path::new("/")) {
+        return Err(io::Error::other("the whole file system is granted"));
+    }
     mount_change(
         "/",
         MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
@@ -170,9 +149,11 @@ pub(super) fn build(profile: &Profile) -> io::Result<Root> {
     for (path, access) in settle(profile) {
         match access {
             Access::Read => pieces.extend(piece(&path, Mounted::ReadOnly)?),
+            // What only holds a place is protected as a whole.
+            Access::Pinned if placeholder::is_at(&path) => {}
             Access::Write | Access::Pinned => pieces.extend(piece(&path, Mounted::Writable)?),
-            Access::Protected => match hold_place(&path, &mut placeholders) {
-                Ok(path) => pieces.extend(piece(&path, Mounted::ReadOnly)?),
+            Access::Protected => match protect(&path, &mut placeholders) {
+                Ok(protected) => pieces.extend(protected),
                 Err(err) => unprotected = Some(err.to_string()),
             },
         }
@@ -311,6 +292,21 @@ fn attach(root: &OwnedFd, piece: &Piece, at: &Path) -> io::Result<()> {
     Ok(move_mount(&piece.tree, "", &target, "", flags)?)
 }
 
+/// A protected path, or what holds its place; nothing when there is nothing to protect.
+fn protect(path: &Path, placeholders: &mut Placeholders) -> io::Result<Option<Piece>> {
+    let Some(place) = placeholders.hold(path)? else {
+        return Ok(None);
+    };
+    match piece(&place, Mounted::ReadOnly)? {
+        Some(piece) => Ok(Some(piece)),
+        // There is something, and a link on the way to it.
+        None => Err(io::Error::other(format!(
+            "{} cannot be protected",
+            place.display()
+        ))),
+    }
+}
+
 /// Something to mount on.
 fn make_place(place: &Path, is_directory: bool) -> io::Result<()> {
     if fs::symlink_metadata(place).is_ok() {
@@ -323,71 +319,6 @@ fn make_place(place: &Path, is_directory: bool) -> io::Result<()> {
         fs::create_dir_all(parent)?;
     }
     fs::File::create(place).map(drop)
-}
-
-/// The first part of a protected path that can be protected: the path itself, or an empty directory in place of the
-/// first part that does not exist.
-fn hold_place(path: &Path, placeholders: &mut Placeholders) -> io::Result<PathBuf> {
-    let mut missing = path.to_path_buf();
-    loop {
-        match fs::symlink_metadata(&missing) {
-            Ok(it) if it.is_symlink() => {
-                return Err(io::Error::other(format!(
-                    "{} is a symbolic link, which cannot be protected",
-                    missing.display()
-                )));
-            }
-            Ok(_) => return Ok(path.to_path_buf()),
-            Err(_) => {
-                let Some(parent) = missing.parent() else {
-                    return Ok(path.to_path_buf());
-                };
-                if fs::symlink_metadata(parent).is_ok() {
-                    break;
-                }
-                missing = parent.to_path_buf();
-            }
-        }
-    }
-    let (Some(parent), Some(name)) = (missing.parent(), missing.file_name()) else {
-        return Ok(missing);
-    };
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let parent = openat2(CWD, parent, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
-    let name = CString::new(name.as_bytes())?;
-    // Another launcher may remove the directory between our making and our locking it.
-    for _ in 0..100 {
-        match rustix::fs::mkdirat(
-            &parent,
-            &name,
-            Mode::RWXU | Mode::RGRP | Mode::XGRP | Mode::ROTH | Mode::XOTH,
-        ) {
-            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
-            // Where this user cannot create, neither can the payload.
-            Err(_) => return Ok(missing),
-        }
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let Ok(directory) = rustix::fs::openat(&parent, &name, flags, Mode::empty()) else {
-            continue;
-        };
-        flock(&directory, FlockOperation::LockShared)?;
-        let (ours, now) = (
-            rustix::fs::fstat(&directory)?,
-            rustix::fs::statat(&parent, &name, AtFlags::SYMLINK_NOFOLLOW),
-        );
-        if now.is_ok_and(|now| (now.st_dev, now.st_ino) == (ours.st_dev, ours.st_ino)) {
-            placeholders.0.push(Placeholder {
-                parent,
-                name,
-                directory,
-            });
-            return Ok(missing);
-        }
-    }
-    Err(io::Error::other(format!(
-        "{} keeps disappearing",
-        missing.display()
-    )))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

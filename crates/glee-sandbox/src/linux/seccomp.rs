@@ -41,6 +41,12 @@ enum Rule {
     AskIfGiven {
         argument: u32,
     },
+    /// Opens and creates: refused when it would create with one of these bits in its mode.
+    CreatesWithout {
+        flags: u32,
+        mode: u32,
+        bits: u32,
+    },
     /// `socketpair`: unix sockets, and none that can still be told another destination.
     Pairs,
     /// `socket`: these families, streams and datagrams only.
@@ -125,6 +131,8 @@ const REFUSED: &[(c_long, i32)] = &[
     (libc::SYS_request_key, EPERM),
     (libc::SYS_keyctl, EPERM),
     (libc::SYS_memfd_secret, ENOSYS),
+    // Its mode is in memory where a filter cannot look; without it programs use openat.
+    (libc::SYS_openat2, ENOSYS),
     // They outlive their maker and cannot be listed.
     (libc::SYS_mq_open, ENOSYS),
     (libc::SYS_mq_unlink, ENOSYS),
@@ -200,6 +208,33 @@ const METADATA: &[c_long] = &[
     libc::SYS_futimesat,
 ];
 
+/// A file with one of these, left in a grant, gives its maker's powers to whoever runs it on the host.
+const SET_ID: u32 = libc::S_ISUID | libc::S_ISGID;
+
+/// Calls that set a mode, and the argument in which.
+const MODES: &[(c_long, u32)] = &[
+    (libc::SYS_fchmod, 1),
+    (libc::SYS_fchmodat, 2),
+    (libc::SYS_fchmodat2, 2),
+    (libc::SYS_mknodat, 2),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_chmod, 1),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_mknod, 1),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_creat, 1),
+];
+
+/// O_CREAT and the bit that makes O_TMPFILE; without them a mode means nothing and may be anything.
+const CREATE: u32 = (libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY)).cast_unsigned();
+
+/// Calls that may create, and the arguments of flags and mode.
+const OPENS: &[(c_long, u32, u32)] = &[
+    (libc::SYS_openat, 2, 3),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_open, 1, 2),
+];
+
 const IOPRIO_WHO_PROCESS: u32 = 1;
 const TIOCSTI: u32 = 0x5412;
 const TIOCLINUX: u32 = 0x541c;
@@ -231,6 +266,25 @@ fn rules(network: &Network, metadata: Metadata, gatekeeper: Gatekeeper) -> BTree
             bits: NAMESPACES,
         },
     );
+    for (call, argument) in MODES {
+        rules.insert(
+            *call,
+            Rule::WithoutBits {
+                argument: *argument,
+                bits: SET_ID,
+            },
+        );
+    }
+    for (call, flags, mode) in OPENS {
+        rules.insert(
+            *call,
+            Rule::CreatesWithout {
+                flags: *flags,
+                mode: *mode,
+                bits: SET_ID,
+            },
+        );
+    }
     // One process, the caller: a whole user would include the warden.
     rules.insert(
         libc::SYS_setpriority,
@@ -392,6 +446,15 @@ fn leaf(rule: Rule) -> Vec<sock_filter> {
             load(argument(index) + 4),
             jump(libc::BPF_JEQ, 0, 1, 0),
             give(libc::SECCOMP_RET_USER_NOTIF),
+            allow,
+        ],
+        Rule::CreatesWithout { flags, mode, bits } => vec![
+            load(argument(flags)),
+            jump(libc::BPF_JSET, CREATE, 1, 0),
+            allow,
+            load(argument(mode)),
+            jump(libc::BPF_JSET, bits, 0, 1),
+            refuse,
             allow,
         ],
         // A datagram pair would take any path as the destination of a message.

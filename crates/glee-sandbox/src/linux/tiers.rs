@@ -31,16 +31,25 @@ pub(super) fn unconfined(control: Control, profile: &Profile) -> io::Result<()> 
     let strength = Report::nothing("confinement is off");
     if namespaces::enter_unconfined().is_err() {
         rustix::process::set_child_subreaper(Some(getpid()))?;
-        limits::apply(&profile.limits, Counted::ByNobody)?;
+        limits::apply(
+            &profile.limits,
+            Counted::ByNobody {
+                outside: Some(limits::of_this_user()),
+            },
+        )?;
         return guard(control, Tree::Adopted, profile, &strength, None, None);
     }
+    // As root there is no user namespace of our own, and as a user there is one.
+    let outside = rustix::process::getuid()
+        .is_root()
+        .then(limits::of_this_user);
     keep_wardens(
         control,
         || Ok(((), ())),
         |_, ()| Ok(None),
         |control, ()| {
             namespaces::show_own_proc();
-            limits::apply(&profile.limits, Counted::ByNobody)?;
+            limits::apply(&profile.limits, Counted::ByNobody { outside })?;
             guard(control, Tree::Namespace, profile, &strength, None, None)
         },
     )
@@ -175,7 +184,7 @@ fn confine(
     let counted = if cgroup.is_ok() {
         Counted::ByCgroup
     } else {
-        Counted::ByNobody
+        Counted::ByNobody { outside: None }
     };
     limits::apply(&profile.limits, counted)?;
     privileges::no_new_privileges()?;
@@ -217,7 +226,11 @@ pub(super) fn landlocked(control: Control, setup: &Setup) -> io::Result<()> {
     let mut report = Report::default();
     report.of(Layer::ProcessTree, Err(setup.why.clone()));
     report.of(Layer::Root, Err(setup.why.clone()));
-    report.of(Layer::Cgroup, Err(setup.why.clone()));
+    let cgroup = cgroup::join(profile).map_err(|err| err.to_string());
+    report.of(
+        Layer::Cgroup,
+        cgroup.as_ref().map(drop).map_err(Clone::clone),
+    );
     let protects = settle(profile).iter().any(|it| it.1 == Access::Protected);
     let unprotected = "landlock cannot take a path out of a grant".to_owned();
     report.of(
@@ -225,7 +238,13 @@ pub(super) fn landlocked(control: Control, setup: &Setup) -> io::Result<()> {
         if protects { Err(unprotected) } else { Ok(()) },
     );
     rustix::process::set_child_subreaper(Some(getpid()))?;
-    limits::apply(&profile.limits, Counted::ByNobody)?;
+    let counted = match cgroup {
+        Ok(_) => Counted::ByCgroup,
+        Err(_) => Counted::ByNobody {
+            outside: Some(limits::of_this_user()),
+        },
+    };
+    limits::apply(&profile.limits, counted)?;
     privileges::no_new_privileges()?;
     let reached_before = signals_reach_glee();
     report.of(
@@ -249,7 +268,14 @@ pub(super) fn landlocked(control: Control, setup: &Setup) -> io::Result<()> {
     };
     report.of(Layer::Network, network);
     report.of(Layer::Seccomp, filtered);
-    guard(control, tree, profile, &report.strength(), None, None)
+    guard(
+        control,
+        tree,
+        profile,
+        &report.strength(),
+        None,
+        cgroup.as_ref().ok(),
+    )
 }
 
 fn held(result: io::Result<Held>) -> Result<(), String> {

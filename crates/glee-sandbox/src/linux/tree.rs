@@ -93,6 +93,8 @@ pub(super) struct Usage {
     pub(super) cpu: Duration,
     /// Bytes, with memory that several processes share counted for each.
     pub(super) resident: u64,
+    /// Processes and threads.
+    pub(super) processes: u64,
 }
 
 impl Tree {
@@ -106,6 +108,7 @@ impl Tree {
         for (_, stat) in self.members() {
             spent += stat.ticks;
             total.resident += stat.pages * page;
+            total.processes += stat.threads;
         }
         total.cpu = Duration::from_secs_f64(spent as f64 / ticks as f64);
         total
@@ -154,6 +157,7 @@ struct Stat {
     parent: libc::pid_t,
     /// Processor time of the process and of the children it has waited for.
     ticks: u64,
+    threads: u64,
     pages: u64,
 }
 
@@ -178,6 +182,7 @@ fn stat(line: &[u8]) -> Option<Stat> {
     Some(Stat {
         parent: fields.get(1)?.parse().ok()?,
         ticks,
+        threads: number(20)?,
         pages: number(24)?,
     })
 }
@@ -194,6 +199,7 @@ mod tests {
             Some(Stat {
                 parent: 5,
                 ticks: 10,
+                threads: 1,
                 pages: 42
             })
         );

@@ -8,9 +8,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::cell::Scratch;
 use super::cgroup::{Cgroup, Counts};
+use super::landlock;
 use super::launcher::USED_UP;
 use super::message::{Then, read_order, write_end, write_failed, write_strength};
-use super::payload::{self, Stack};
+use super::payload::{self, Stack, Terms};
 use super::tree::{Reaped, Tree, Wait, reap};
 use super::wire::{Control, Frame, Kind};
 use crate::{End, Exit, Limit, Limits, Strength};
@@ -28,6 +29,8 @@ pub(super) struct Warden<'a> {
     counts: Counts,
     /// The limit for which the warden itself has killed the tree.
     exceeded: Option<Limit>,
+    /// Put on every payload that could otherwise reach the warden with signals.
+    layer: Option<OwnedFd>,
     stack: Stack,
     children: OwnedFd,
 }
@@ -42,6 +45,10 @@ impl<'a> Warden<'a> {
     ) -> io::Result<Warden<'a>> {
         let counts = cgroup.map(Cgroup::counts).unwrap_or_default();
         let (stack, children) = (Stack::new(), child_signals()?);
+        let layer = match tree {
+            Tree::Scoped => landlock::signal_layer()?,
+            Tree::Namespace | Tree::Adopted => None,
+        };
         Ok(Warden {
             control,
             tree,
@@ -50,6 +57,7 @@ impl<'a> Warden<'a> {
             cgroup,
             counts,
             exceeded: None,
+            layer,
             stack,
             children,
         })
@@ -73,7 +81,9 @@ impl<'a> Warden<'a> {
     fn run(&mut self, frame: Frame) -> io::Result<()> {
         let order = read_order(&frame.body)?;
         let cpu_seconds = self.limits.cpu.map(|it| it.as_secs_f64().ceil() as u64);
-        let started = payload::start(&mut self.stack, &order, &frame.fds, cpu_seconds);
+        let layer = self.layer.as_ref().map(AsFd::as_fd);
+        let terms = Terms { cpu_seconds, layer };
+        let started = payload::start(&mut self.stack, &order, &frame.fds, terms);
         // Our copies of the payload's pipes must not outlive it.
         drop(frame);
         let pid = match started {
@@ -139,6 +149,14 @@ impl<'a> Warden<'a> {
             self.exceeded = Some(Limit::Cpu);
         }
         if self.cgroup.is_none()
+            && self
+                .limits
+                .processes
+                .is_some_and(|most| usage.processes > most.into())
+        {
+            self.exceeded = Some(Limit::Processes);
+        }
+        if self.cgroup.is_none()
             && let Some(most) = self.limits.memory
             && usage.resident > most
             && self.tree.proportional_memory() > most
@@ -152,8 +170,9 @@ impl<'a> Warden<'a> {
 
     /// Waits for the payload to end, and kills the tree when glee says so or is gone.
     fn watch(&mut self, payload: libc::pid_t) -> io::Result<Reaped> {
-        let watches_memory = self.cgroup.is_none() && self.limits.memory.is_some();
-        let tick = (watches_memory || self.limits.cpu.is_some()).then_some(Timespec {
+        let counts_itself = self.cgroup.is_none()
+            && (self.limits.memory.is_some() || self.limits.processes.is_some());
+        let tick = (counts_itself || self.limits.cpu.is_some()).then_some(Timespec {
             tv_sec: 0,
             tv_nsec: LOOK.subsec_nanos().into(),
         });

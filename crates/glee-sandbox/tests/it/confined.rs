@@ -39,7 +39,7 @@ fn status_shows_all_layers() {
     let seen = sh(
         &sandbox(),
         &profile(Confinement::Required),
-        "cat /proc/self/status; echo $$; ls /proc",
+        "cat /proc/self/status /proc/self/mounts; echo $$; ls /proc",
     )
     .ok();
     for line in [
@@ -48,6 +48,7 @@ fn status_shows_all_layers() {
         "CapEff:\t0000000000000000",
         "CapPrm:\t0000000000000000",
         "CapBnd:\t0000000000000000",
+        "proc /proc proc ro,",
     ] {
         assert!(seen.contains(line), "{line} is not in {seen}");
     }
@@ -164,6 +165,59 @@ fn protected_paths_cannot_be_written_created_or_replaced() {
     });
     assert!(!project.join(".glee/tools").exists());
     assert!(!project.join("deep").exists());
+}
+
+#[test]
+fn a_held_place_is_kept_as_long_as_somebody_relies_on_it() {
+    // Not in a scratch directory, where grants are mounted in another way.
+    let dir = tempfile::tempdir_in("/var/tmp").unwrap();
+    let mut granted = profile(Confinement::Required);
+    granted.write.push(dir.path().to_path_buf());
+    granted.protect.push(dir.path().join(".git/hooks"));
+    granted.protect.push(dir.path().join(".git/config"));
+    let script = format!(
+        "sleep 0.7; cd {} && mkdir -p .git/hooks && echo x > .git/config",
+        dir.path().display()
+    );
+    let sandbox = sandbox();
+    let start = |script: &str| {
+        sandbox
+            .start(&granted, order("/bin/sh", &["-c", script]).0)
+            .unwrap()
+    };
+    let first = start("sleep 100");
+    let second = start(&script);
+    drop(first);
+    assert_ne!(second.wait().unwrap().exit, Exit::Code(0));
+    drop(second);
+    drop(sandbox);
+    within(std::time::Duration::from_secs(3), || {
+        !dir.path().join(".git").exists()
+    });
+    // A directory of the user's own stays, however empty.
+    fs::create_dir_all(dir.path().join(".git/hooks")).unwrap();
+    let sandbox = crate::support::sandbox();
+    assert_ne!(sh(&sandbox, &granted, &script).end.exit, Exit::Code(0));
+    drop(sandbox);
+    within(std::time::Duration::from_secs(3), || {
+        !dir.path().join(".git/config").exists()
+    });
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    assert!(dir.path().join(".git/hooks").exists());
+}
+
+#[test]
+fn a_link_on_the_way_to_a_protected_path_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir_all(dir.path().join("real/hooks")).unwrap();
+    std::os::unix::fs::symlink("real", dir.path().join(".git")).unwrap();
+    let mut granted = profile(Confinement::Required);
+    granted.write.push(dir.path().to_path_buf());
+    granted.protect.push(dir.path().join(".git/hooks"));
+    let refused = run(&sandbox(), &granted, "/bin/true", &[]);
+    assert!(
+        matches!(refused, Err(StartError::Unavailable { ref layer, .. }) if layer == "protect")
+    );
 }
 
 #[test]

@@ -66,6 +66,17 @@ fn only_the_ordered_descriptors_are_open() {
         "exec ls -1 /proc/self/fd",
     )
     .ok();
+    // The launcher has let go of it, too, or it would keep open what glee has closed.
+    for launcher in marked("glee-sandbox-launcher __launcher") {
+        for fd in std::fs::read_dir(launcher.join("fd"))
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            let leads_to = std::fs::read_link(fd.path()).unwrap_or_default();
+            assert_ne!(leads_to, std::path::Path::new("/etc/passwd"));
+        }
+    }
     // 3 is the directory that ls itself reads.
     assert_eq!(seen, "0\n1\n2\n3\n");
     let (mut four, mut out, _err) = order("/bin/sh", &["-c", "echo hello >&3"]);

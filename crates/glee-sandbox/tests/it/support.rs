@@ -93,7 +93,7 @@ pub(crate) fn sh(sandbox: &Sandbox, profile: &Profile, script: &str) -> Ran {
     run(sandbox, profile, "/bin/sh", &["-c", script]).unwrap()
 }
 
-fn collect(mut from: File) -> std::thread::JoinHandle<Vec<u8>> {
+pub(crate) fn collect(mut from: File) -> std::thread::JoinHandle<Vec<u8>> {
     std::thread::spawn(move || {
         let mut all = Vec::new();
         from.read_to_end(&mut all).unwrap();

@@ -21,7 +21,11 @@ fn each_tier_says_what_it_is() {
     let landlock = at_most(Tier::Landlock).strength(&required);
     assert_eq!(landlock.tier, Tier::Landlock);
     let missing: Vec<Layer> = landlock.missing().map(|it| it.0).collect();
-    assert_eq!(missing, [Layer::ProcessTree, Layer::Root, Layer::Cgroup]);
+    assert_eq!(missing[..2], [Layer::ProcessTree, Layer::Root]);
+    assert!(
+        missing[2..].iter().all(|it| *it == Layer::Cgroup),
+        "{missing:?}"
+    );
 }
 
 #[test]
@@ -95,7 +99,11 @@ fn without_a_cgroup_the_warden_watches_the_tree() {
     // Each process stays below the limit; together they do not.
     let hog = "import sys,time; x=bytearray(40<<20); time.sleep(20)";
     let hogs = format!("for i in 1 2 3 4; do python3 -I -c '{hog}' & done; wait");
-    assert_eq!(sh(&hogs).limit, Some(Limit::Memory));
+    let end = sh(&hogs);
+    assert_eq!(
+        (end.exit, end.limit),
+        (Exit::Signal(9), Some(Limit::Memory))
+    );
     assert_eq!(
         sh("(while :; do :; done) & (while :; do :; done) & (while :; do :; done) & wait").limit,
         Some(Limit::Cpu)

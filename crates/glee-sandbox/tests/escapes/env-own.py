@@ -1,0 +1,1 @@
+assert SECRET in str(os.environ)

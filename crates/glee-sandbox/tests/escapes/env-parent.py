@@ -1,0 +1,1 @@
+assert SECRET in read(f'/proc/{os.getppid()}/environ')

@@ -1,0 +1,1 @@
+assert SECRET in read('/proc/self/environ')

@@ -1,0 +1,3 @@
+import glob
+loader=(glob.glob('/lib64/ld-linux*')+glob.glob('/lib/ld-linux*'))[0]
+assert subprocess.call([loader, E['OUTSIDE_BINARY']], stderr=subprocess.DEVNULL)==0

@@ -1,0 +1,1 @@
+assert subprocess.call([E['OUTSIDE_PROGRAM']])==0

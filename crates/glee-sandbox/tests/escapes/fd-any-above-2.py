@@ -1,0 +1,1 @@
+assert [f for f in os.listdir('/proc/self/fd') if int(f) > 3]

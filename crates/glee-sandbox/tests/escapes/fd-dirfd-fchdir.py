@@ -1,0 +1,1 @@
+os.fchdir(int(E['LEAKED_DIR'])); assert SECRET in read('secret')

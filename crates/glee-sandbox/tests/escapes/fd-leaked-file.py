@@ -1,0 +1,1 @@
+assert SECRET in os.read(int(E['LEAKED_FILE']), 100).decode()

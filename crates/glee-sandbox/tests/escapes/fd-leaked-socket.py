@@ -1,0 +1,1 @@
+os.write(int(E['LEAKED_SOCKET']), b'x')

@@ -1,0 +1,2 @@
+# landlock: leaks: landlock does not hold metadata back
+assert os.getxattr(E['SECRET_FILE'],'user.glee')

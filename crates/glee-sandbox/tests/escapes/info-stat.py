@@ -1,0 +1,2 @@
+# landlock: leaks: landlock does not hold metadata back
+os.stat(E['SECRET_FILE'])

@@ -1,0 +1,1 @@
+assert syscall(250, 0, -3, 1) > 0

@@ -1,0 +1,1 @@
+assert SECRET in read('/dev/shm/'+E['POSIX_SHM'])

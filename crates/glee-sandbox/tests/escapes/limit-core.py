@@ -1,0 +1,2 @@
+# void: maybe
+import resource; assert resource.getrlimit(resource.RLIMIT_CORE)[1] != 0

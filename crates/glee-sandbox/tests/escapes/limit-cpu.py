@@ -1,0 +1,2 @@
+t=time.process_time()
+while time.process_time()-t < 3: pass

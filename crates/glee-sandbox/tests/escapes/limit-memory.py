@@ -1,0 +1,1 @@
+x=bytearray(700<<20); assert len(x)

@@ -1,0 +1,9 @@
+# landlock: leaks: without a namespace or a control group processes are counted only now and then
+n=0
+try:
+    for _ in range(150):
+        if os.fork()==0: time.sleep(20); os._exit(0)
+        n+=1
+finally:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if n<150: os._exit(1)

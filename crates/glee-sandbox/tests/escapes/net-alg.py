@@ -1,0 +1,2 @@
+# void: maybe
+socket.socket(38, socket.SOCK_SEQPACKET)

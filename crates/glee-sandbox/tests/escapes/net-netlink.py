@@ -1,0 +1,1 @@
+socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0).bind((0,0))

@@ -1,0 +1,2 @@
+# void: unprivileged
+socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)

@@ -1,0 +1,2 @@
+# void: unprivileged
+socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)

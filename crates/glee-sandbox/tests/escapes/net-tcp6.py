@@ -1,0 +1,2 @@
+# void: maybe
+socket.create_connection(('::1', int(E['TCP6'])), 2)

@@ -1,0 +1,1 @@
+s=socket.socket(socket.AF_UNIX); s.connect(E['WRITE']+'/sock')

@@ -1,0 +1,1 @@
+s=socket.socket(socket.AF_UNIX); s.bind(E['WRITE']+'/mine'); s.listen()

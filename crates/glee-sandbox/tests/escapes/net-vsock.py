@@ -1,0 +1,2 @@
+# void: maybe
+socket.socket(40, socket.SOCK_STREAM)

@@ -1,0 +1,1 @@
+os.sched_setaffinity(int(E['VICTIM']), os.sched_getaffinity(0))

@@ -1,0 +1,2 @@
+# effect: process
+subprocess.Popen(['sleep',E['SLEEP']]); time.sleep(0.1)

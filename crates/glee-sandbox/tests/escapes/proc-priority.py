@@ -1,0 +1,1 @@
+os.setpriority(os.PRIO_PROCESS, int(E['VICTIM']), 19)

@@ -1,0 +1,3 @@
+# void: unprivileged
+try: syscall(169, 0, 0, 0, 0)
+except OSError as e: assert e.errno==errno.EINVAL

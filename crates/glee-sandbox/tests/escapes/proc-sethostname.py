@@ -1,0 +1,2 @@
+# void: unprivileged
+socket.sethostname(socket.gethostname())

@@ -1,0 +1,2 @@
+# void: unprivileged
+os.setresuid(12345,12345,12345)

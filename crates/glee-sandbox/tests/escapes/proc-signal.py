@@ -1,0 +1,1 @@
+os.kill(int(E['VICTIM']), 0)

@@ -1,0 +1,1 @@
+os.open('/dev/ptmx', os.O_RDWR)

@@ -1,0 +1,1 @@
+assert SECRET in subprocess.check_output(['awk','{print}',E['SECRET_FILE']], stderr=subprocess.DEVNULL).decode()

@@ -1,0 +1,2 @@
+# void: unprivileged maybe
+os.open('/dev/mem', os.O_RDONLY)

@@ -1,0 +1,1 @@
+os.chdir(E['READ']); assert SECRET in read('../outside/secret')

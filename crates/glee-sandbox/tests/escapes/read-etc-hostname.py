@@ -1,0 +1,1 @@
+assert read('/etc/hostname')

@@ -1,0 +1,1 @@
+assert 'root' in read('/etc/passwd')

@@ -1,0 +1,2 @@
+# void: unprivileged
+assert 'root' in read('/etc/shadow')

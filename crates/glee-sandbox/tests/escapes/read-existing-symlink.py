@@ -1,0 +1,1 @@
+assert SECRET in read(E['READ']+'/link-out')

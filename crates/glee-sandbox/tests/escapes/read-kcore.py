@@ -1,0 +1,2 @@
+# void: unprivileged maybe
+assert os.read(os.open('/proc/kcore', os.O_RDONLY), 64)

@@ -1,0 +1,2 @@
+# void: unprivileged
+os.open('/dev/kmsg', os.O_RDONLY)

@@ -1,0 +1,1 @@
+assert 'secret' in os.listdir(os.path.dirname(E['SECRET_FILE']))

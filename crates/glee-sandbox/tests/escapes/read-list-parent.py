@@ -1,0 +1,1 @@
+assert 'outside' in os.listdir(os.path.dirname(E['READ']))

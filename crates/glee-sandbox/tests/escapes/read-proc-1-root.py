@@ -1,0 +1,2 @@
+# void: unprivileged maybe
+assert SECRET in read('/proc/1/root'+E['SECRET_FILE'])

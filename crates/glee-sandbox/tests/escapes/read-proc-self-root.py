@@ -1,0 +1,1 @@
+assert SECRET in read('/proc/self/root'+E['SECRET_FILE'])

@@ -1,0 +1,1 @@
+os.chmod(E['READ']+'/file', 0o777)

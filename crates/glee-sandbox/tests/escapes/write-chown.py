@@ -1,0 +1,1 @@
+os.chown(E['READ']+'/file', os.getuid(), os.getgid())

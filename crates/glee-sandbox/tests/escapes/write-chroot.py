@@ -1,0 +1,2 @@
+# void: unprivileged
+os.chroot(E['WRITE'])

@@ -1,0 +1,2 @@
+# void: unprivileged
+os.chmod('/dev/null', 0o666)

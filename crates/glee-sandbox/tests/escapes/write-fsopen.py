@@ -1,0 +1,2 @@
+# void: unprivileged
+syscall(430, b'tmpfs', 0)

@@ -1,0 +1,2 @@
+# effect: /dev/shm/{MARK}
+open('/dev/shm/'+E['MARK'],'w').write('x')

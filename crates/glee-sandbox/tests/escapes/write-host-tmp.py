@@ -1,0 +1,2 @@
+# effect: /tmp/{MARK}
+open('/tmp/'+E['MARK'],'w').write('x')

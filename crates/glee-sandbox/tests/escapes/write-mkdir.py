@@ -1,0 +1,1 @@
+os.mkdir(os.path.dirname(E['SECRET_FILE'])+'/dir')

@@ -1,0 +1,1 @@
+open(os.path.dirname(E['SECRET_FILE'])+'/new','w').write('x')

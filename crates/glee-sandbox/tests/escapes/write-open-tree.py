@@ -1,0 +1,2 @@
+# void: unprivileged
+syscall(428, -100, E['READ'].encode(), 1)

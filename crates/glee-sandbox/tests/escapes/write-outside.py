@@ -1,0 +1,1 @@
+open(E['SECRET_FILE'],'a').write('x')

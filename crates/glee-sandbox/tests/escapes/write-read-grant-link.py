@@ -1,0 +1,1 @@
+os.link(E['READ']+'/file', E['WRITE']+'/rl'); open(E['WRITE']+'/rl','a').write('x')

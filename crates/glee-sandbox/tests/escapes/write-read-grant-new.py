@@ -1,0 +1,1 @@
+open(E['READ']+'/new','w').write('x')

@@ -1,0 +1,1 @@
+fd=os.open(E['READ']+'/file', os.O_RDONLY); open(f'/proc/self/fd/{fd}','a').write('x')

@@ -1,0 +1,1 @@
+open(E['READ']+'/file','a').write('x')

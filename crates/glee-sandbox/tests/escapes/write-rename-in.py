@@ -1,0 +1,1 @@
+open(E['WRITE']+'/r','w').write('x'); os.rename(E['WRITE']+'/r', os.path.dirname(E['SECRET_FILE'])+'/renamed')

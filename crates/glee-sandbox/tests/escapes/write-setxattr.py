@@ -1,0 +1,1 @@
+os.setxattr(E['READ']+'/file', 'user.x', b'x')

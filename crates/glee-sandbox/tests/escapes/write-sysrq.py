@@ -1,0 +1,2 @@
+# void: unprivileged maybe
+os.open('/proc/sysrq-trigger', os.O_WRONLY)

@@ -1,0 +1,1 @@
+os.truncate(E['SECRET_FILE'], 3)

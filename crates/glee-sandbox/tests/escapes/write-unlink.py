@@ -1,0 +1,1 @@
+os.unlink(os.path.dirname(E['SECRET_FILE'])+'/victim')

@@ -1,0 +1,1 @@
+os.utime(E['READ']+'/file', (1,1))
