@@ -38,6 +38,7 @@ pub enum OpenError {
 pub struct App {
     project: Project,
     runtime: Runtime,
+    cage: Cage,
 }
 
 /// A call, as a surface knows it.
@@ -73,6 +74,11 @@ impl Wiring {
 impl App {
     pub fn open(project: Project, wiring: Wiring) -> Result<App, OpenError> {
         let config = read_config(&project)?;
+        let cage = Cage::new(
+            Sandbox::new(wiring.launcher),
+            confinement(config.sandbox),
+            Egress::new(config.allowed_hosts.clone()),
+        );
         let runtime = Runtime {
             catalog: Catalog::new(manifests::snapshot(load_tools(&project)?)),
             gate: Gate {
@@ -86,22 +92,27 @@ impl App {
             },
             executor: Arc::new(Executors::new(
                 HttpPolicy {
-                    allowed_hosts: config.allowed_hosts.clone(),
+                    allowed_hosts: config.allowed_hosts,
                 },
-                Cage::new(
-                    Sandbox::new(wiring.launcher),
-                    confinement(config.sandbox),
-                    Egress::new(config.allowed_hosts),
-                ),
+                cage.clone(),
             )),
             observers: vec![Arc::new(Audit::new(project.audit_log()))],
             clock: Arc::new(SystemClock),
         };
-        Ok(App { project, runtime })
+        Ok(App {
+            project,
+            runtime,
+            cage,
+        })
     }
 
     pub fn project(&self) -> &Project {
         &self.project
+    }
+
+    /// What holds processes, for those who want to look at it or use it by hand.
+    pub fn cage(&self) -> &Cage {
+        &self.cage
     }
 
     pub fn tools(&self) -> Arc<Snapshot> {
@@ -136,6 +147,16 @@ fn invocation(call: Call) -> Invocation {
         timeout: call.timeout,
         cancel: call.cancel,
     }
+}
+
+/// What holds processes outside of any project.
+pub fn cage_without_project() -> Cage {
+    let launcher = PathBuf::from("/proc/self/exe");
+    Cage::new(
+        Sandbox::new(launcher),
+        Confinement::Required,
+        Egress::new(None),
+    )
 }
 
 fn confinement(sandboxing: Sandboxing) -> Confinement {

@@ -45,7 +45,7 @@ const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt"];
 #[derive(Clone)]
 pub struct Cage {
     pub(super) sandbox: Sandbox,
-    confinement: Confinement,
+    pub(super) confinement: Confinement,
     egress: Arc<Egress>,
 }
 
@@ -78,13 +78,50 @@ impl Cage {
         }
     }
 
+    /// What holds a tool on this machine.
+    pub async fn explain(&self, spec: &ToolSpec, root: &Path) -> Result<Explained, Failure> {
+        let profile = self.profile(spec, root)?;
+        let strength = self.strength(profile.clone()).await?;
+        Ok(Explained {
+            network: match &profile.network {
+                Network::None => "no socket to anywhere".to_owned(),
+                Network::Outbound { .. } => {
+                    "public addresses, nothing on this machine or its private networks".to_owned()
+                }
+                Network::Proxy { .. } => "only the granted hosts, through glee's proxy".to_owned(),
+            },
+            protected: profile
+                .protect
+                .into_iter()
+                .filter(|it| profile.write.iter().any(|root| it.starts_with(root)))
+                .collect(),
+            read: profile.read,
+            write: profile.write,
+            limits: spec.limits,
+            held: held(&strength),
+        })
+    }
+
+    /// What this machine can hold at all, for a tool that is granted nothing.
+    pub async fn best(&self) -> Result<Held, Failure> {
+        let profile = Profile {
+            confinement: Confinement::BestEffort,
+            network: Network::None,
+            read: Vec::new(),
+            write: Vec::new(),
+            protect: Vec::new(),
+            limits: limits(&model::Limits::default()),
+        };
+        Ok(held(&self.strength(profile).await?))
+    }
+
     /// The same for every call of a tool, so that warm launchers can be shared.
     pub(super) fn profile(&self, spec: &ToolSpec, root: &Path) -> Result<Profile, Failure> {
         let grant = spec.permissions.grant(root);
         let mut read = resolved(spec, &grant.read, "fs.read")?;
         let write = resolved(spec, &grant.write, "fs.write")?;
         read.extend(own_files(spec, root));
-        read.retain(|it| !SYSTEM.iter().any(|system| it.starts_with(system)));
+        read.retain(|it| !is_system(it));
         read.sort();
         read.dedup();
         Ok(Profile {
@@ -97,7 +134,7 @@ impl Cage {
         })
     }
 
-    fn network(&self, granted: &permission::Network) -> Result<Network, Failure> {
+    pub(super) fn network(&self, granted: &permission::Network) -> Result<Network, Failure> {
         Ok(match granted {
             permission::Network::None => Network::None,
             permission::Network::Public => Network::Outbound {
@@ -114,6 +151,16 @@ impl Cage {
             }
         })
     }
+}
+
+/// What holds a tool, for people to read.
+pub struct Explained {
+    pub network: String,
+    pub read: Vec<PathBuf>,
+    pub write: Vec<PathBuf>,
+    pub protected: Vec<PathBuf>,
+    pub limits: model::Limits,
+    pub held: Held,
 }
 
 /// In words for outcomes and the audit log.
@@ -137,6 +184,11 @@ fn unavailable(strength: &Strength) -> Failure {
     )
     .with("missing", missing)
     .hint("run `glee doctor`; `sandbox: best-effort` in .glee/config.yml runs tools with the layers there are")
+}
+
+/// Whether a path is there for every tool, without a grant.
+pub(super) fn is_system(path: &Path) -> bool {
+    SYSTEM.iter().any(|it| path.starts_with(it))
 }
 
 /// Grants as the kernel sees them. What does not exist grants nothing. For a tool made by an agent a
@@ -188,7 +240,7 @@ fn own_files(spec: &ToolSpec, root: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-fn limits(asked: &model::Limits) -> Limits {
+pub(super) fn limits(asked: &model::Limits) -> Limits {
     Limits {
         cpu: asked.cpu,
         memory: Some(asked.memory),

@@ -1,9 +1,12 @@
 //! Running what was admitted: one `match`, one file per kind.
 
+mod by_hand;
 mod cage;
 mod command;
+mod denied;
 mod egress;
 pub mod http;
+pub mod probe;
 mod process;
 mod python;
 
@@ -16,6 +19,7 @@ use serde_json::Value;
 
 use http::{HttpExec, HttpPolicy};
 
+pub use by_hand::{ByHand, Ran, Streams};
 pub use cage::Cage;
 pub use command::find_entrypoint;
 pub use egress::Egress;

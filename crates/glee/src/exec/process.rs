@@ -23,6 +23,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::unix::pipe;
 
 use super::cage::Cage;
+use super::denied;
 
 /// Where programs are looked for, and what a tool finds in its own PATH.
 pub(super) const PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
@@ -111,8 +112,8 @@ impl Place {
         }
     }
 
-    /// The working directory, if the tool may see it. One that may not see it has no use for it, and
-    /// starts in its scratch directory.
+    /// The working directory, if it exists inside. Otherwise the tool has no use for it, and starts in
+    /// its scratch directory.
     pub(super) fn cwd(&self, wanted: PathBuf) -> Result<PathBuf, Failure> {
         let real = wanted
             .canonicalize()
@@ -125,12 +126,7 @@ impl Place {
                 );
                 Failure::new(FailureKind::ExecutionError, message)
             })?;
-        let seen = self
-            .profile
-            .read
-            .iter()
-            .chain(&self.profile.write)
-            .any(|it| real.starts_with(it));
+        let seen = exists_inside(&self.profile, &real);
         let confined = self.profile.confinement != Confinement::Off;
         Ok(if confined && !seen {
             self.scratch().to_owned()
@@ -138,6 +134,12 @@ impl Place {
             real
         })
     }
+}
+
+/// Whether a directory is there in the sandbox: granted, or on the way to something granted.
+pub(super) fn exists_inside(profile: &Profile, directory: &Path) -> bool {
+    let mut granted = profile.read.iter().chain(&profile.write);
+    granted.any(|it| directory.starts_with(it) || it.starts_with(directory))
 }
 
 fn host_scratch() -> Result<TempDir, Failure> {
@@ -378,7 +380,7 @@ async fn start(
     ))
 }
 
-fn start_failure(tool: &str, err: StartError) -> Failure {
+pub(super) fn start_failure(tool: &str, err: StartError) -> Failure {
     let kind = match &err {
         StartError::NotFound(_) | StartError::NotExecutable(_) | StartError::Cwd(_) => {
             FailureKind::ExecutionError
@@ -396,7 +398,7 @@ fn into_child(bytes: Vec<u8>) -> io::Result<(OwnedFd, (pipe::Sender, Vec<u8>))> 
     Ok((read, (pipe::Sender::from_owned_fd(write)?, bytes)))
 }
 
-fn from_child() -> io::Result<(pipe::Receiver, OwnedFd)> {
+pub(super) fn from_child() -> io::Result<(pipe::Receiver, OwnedFd)> {
     let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
     set_nonblocking(&read)?;
     Ok((pipe::Receiver::from_owned_fd(read)?, write))
@@ -415,7 +417,7 @@ async fn feed(into: Option<(pipe::Sender, Vec<u8>)>) {
 }
 
 /// Reads to the end, keeps the beginning. A child is never blocked by what is thrown away.
-async fn capture(from: Option<pipe::Receiver>, keep: usize) -> Captured {
+pub(super) async fn capture(from: Option<pipe::Receiver>, keep: usize) -> Captured {
     let mut captured = Captured::default();
     let Some(mut pipe) = from else {
         return captured;
@@ -427,6 +429,15 @@ async fn capture(from: Option<pipe::Receiver>, keep: usize) -> Captured {
         captured.bytes.extend_from_slice(&chunk[..length.min(room)]);
     }
     captured
+}
+
+/// Adds what the sandbox seems to have refused, if the words of the program point to something.
+pub(super) fn teach(failure: Failure, call: &Admitted, said: &str) -> Failure {
+    let denied = denied::find(said, call.root(), call.grant());
+    match denied::hint(&denied) {
+        Some(hint) => failure.with("denied", denied).hint(hint),
+        None => failure,
+    }
 }
 
 /// The failure of a process that ended in a way that does not count as success.
@@ -444,6 +455,7 @@ pub(super) fn bad_exit(call: &Admitted, finished: &Finished) -> Failure {
         )
         .with("signal", signal),
     };
+    let failure = teach(failure, call, &finished.stderr.shown());
     let failure = failure.with("stderr", Value::String(finished.stderr.shown()));
     match finished.stdout.bytes.is_empty() {
         true => failure,

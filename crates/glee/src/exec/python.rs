@@ -93,15 +93,16 @@ fn answer(call: &Admitted, finished: &Finished) -> Result<Raw, Failure> {
     } else {
         format!("{kind}: {message}")
     };
-    Err(Failure::new(
+    let failure = Failure::new(
         FailureKind::ExecutionError,
         format!("`{}` raised {said}", call.spec().name),
-    )
-    .with("type", kind)
-    .with("message", message)
-    .with("traceback", text("traceback"))
-    .with("stdout", finished.stdout.shown())
-    .with("stderr", finished.stderr.shown()))
+    );
+    Err(process::teach(failure, call, &said)
+        .with("type", kind)
+        .with("message", message)
+        .with("traceback", text("traceback"))
+        .with("stdout", finished.stdout.shown())
+        .with("stderr", finished.stderr.shown()))
 }
 
 /// The interpreter of a virtual environment, or the system's python3.

@@ -203,7 +203,7 @@ impl Reader<'_> {
                 .fix("add `type: object`"),
             );
         }
-        self.schema(Value::Object(wire.schema), "/inputs/schema")
+        self.schema(wire.schema.into_iter().collect(), "/inputs/schema")
     }
 
     fn output_schema(&mut self, wire: Option<Value>) -> Option<Option<Schema>> {
@@ -466,7 +466,7 @@ fn milliseconds<const MIN: u64, const MAX: u64>(
 fn example(wire: wire::Example) -> Example {
     Example {
         description: wire.description,
-        params: wire.params,
+        params: wire.params.into_iter().collect(),
         expected: wire.expected_output.and_then(|it| match it {
             Value::Null => None,
             Value::String(text) => Some(text),

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use indexmap::IndexMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::super::network::WireNetwork;
 
@@ -60,7 +60,7 @@ pub(super) enum Kind {
 #[serde(deny_unknown_fields)]
 pub(super) struct Inputs {
     /// JSON Schema 2020-12; its root is an object, and each property has a type and a description.
-    pub(super) schema: Map<String, Value>,
+    pub(super) schema: IndexMap<String, Value>,
 }
 
 /// What the tool gives back.
@@ -373,7 +373,7 @@ pub(super) struct Example {
     #[serde(default)]
     pub(super) description: String,
     #[serde(default)]
-    pub(super) params: Map<String, Value>,
+    pub(super) params: IndexMap<String, Value>,
     /// JSON, with `"..."` for any value and `...` for further ones; or text, with a line `...` for
     /// any lines.
     #[serde(default)]

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::status::Status;
 use super::{Session, print};
+use crate::app::cage_without_project;
 use crate::dialect::problem::Severity;
 use crate::exec::find_interpreter;
 use crate::lint;
@@ -15,11 +16,11 @@ pub(super) fn run(session: &Session) -> anyhow::Result<Status> {
     let mut findings = vec![
         ("glee", Ok(env!("CARGO_PKG_VERSION").to_owned())),
         ("kernel", Ok(kernel())),
-        ("python", find_interpreter(Path::new("/"), None).map(|it| it.display().to_string())),
         (
-            "sandbox",
-            Err("tools run with a clean environment and die as a whole tree, but the kernel does not hold them to fs and network permissions yet".to_owned()),
+            "python",
+            find_interpreter(Path::new("/"), None).map(|it| it.display().to_string()),
         ),
+        ("sandbox", sandbox()?),
     ];
     match session.project() {
         Err(err) => findings.push(("project", Err(err.to_string()))),
@@ -46,6 +47,18 @@ pub(super) fn run(session: &Session) -> anyhow::Result<Status> {
         })?;
     }
     Ok(Status::Ok)
+}
+
+/// The best this machine can do; a layer that is missing is named with the reason.
+fn sandbox() -> anyhow::Result<Result<String, String>> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    Ok(match runtime.block_on(cage_without_project().best()) {
+        Ok(held) if held.missing.is_empty() => Ok(format!("{}: every layer holds", held.by)),
+        Ok(held) => Err(format!("{}; missing {}", held.by, held.missing.join("; "))),
+        Err(failure) => Err(failure.message),
+    })
 }
 
 fn kernel() -> String {

@@ -8,6 +8,7 @@ mod new;
 mod params;
 mod print;
 mod run;
+mod sandbox;
 mod schema;
 mod show;
 mod status;
@@ -68,6 +69,7 @@ enum Command {
     Schema(schema::Args),
     /// Tell what glee finds on this machine and in this project
     Doctor,
+    Sandbox(sandbox::Args),
     /// Print completions for a shell
     ///
     /// For bash: `glee completions bash > ~/.local/share/bash-completion/completions/glee`
@@ -99,6 +101,7 @@ pub fn main() -> ExitCode {
         Command::Test(args) => test::run(&context, &args),
         Command::Schema(args) => schema::run(&args),
         Command::Doctor => doctor::run(&context),
+        Command::Sandbox(args) => sandbox::run(&context, args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "glee", &mut script);

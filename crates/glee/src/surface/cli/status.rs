@@ -11,6 +11,8 @@ pub(super) enum Status {
     Usage,
     Refused,
     Cancelled,
+    /// A program that was run by hand ended with this.
+    OfProgram(u8),
 }
 
 impl From<Status> for ExitCode {
@@ -21,6 +23,7 @@ impl From<Status> for ExitCode {
             Status::Usage => 2,
             Status::Refused => 3,
             Status::Cancelled => 130,
+            Status::OfProgram(code) => code,
         })
     }
 }

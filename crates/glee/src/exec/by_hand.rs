@@ -1,0 +1,204 @@
+//! The sandbox for any program, as a person asks for it: `glee sandbox exec` and `probe`.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use glee_core::model::Limits;
+use glee_core::outcome::{Failure, FailureKind, Held};
+use glee_core::permission::Network;
+use glee_sandbox::{Child, Confinement, End, Exit, Order, PROXY_ADDRESS, Profile};
+
+use super::cage::{Cage, held, limits, protected};
+use super::command::find_entrypoint;
+use super::process::{Captured, PATH, capture, exists_inside, from_child, start_failure};
+
+/// A program and what it may touch.
+pub struct ByHand {
+    pub words: Vec<String>,
+    pub read: Vec<PathBuf>,
+    pub write: Vec<PathBuf>,
+    pub network: Network,
+    pub cwd: PathBuf,
+    pub env: Vec<(String, String)>,
+    pub timeout: Option<Duration>,
+    /// What no grant opens lies below this directory.
+    pub root: PathBuf,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Streams {
+    /// The program talks to whoever glee talks to.
+    Shared,
+    /// What it says comes back.
+    Captured,
+}
+
+pub struct Ran {
+    /// The exit code, or 128 and the signal, as shells have it.
+    pub code: i32,
+    pub held: Held,
+    pub limit: Option<&'static str>,
+    pub timed_out: bool,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Cage {
+    pub async fn run_by_hand(&self, wanted: ByHand, streams: Streams) -> Result<Ran, Failure> {
+        let profile = self.profile_by_hand(&wanted)?;
+        self.run_in(profile, wanted, streams).await
+    }
+
+    /// The same, held by nothing: to see whether an attempt would succeed at all.
+    pub async fn run_unheld(&self, wanted: ByHand, streams: Streams) -> Result<Ran, Failure> {
+        let profile = Profile {
+            confinement: Confinement::Off,
+            ..self.profile_by_hand(&wanted)?
+        };
+        self.run_in(profile, wanted, streams).await
+    }
+
+    fn profile_by_hand(&self, wanted: &ByHand) -> Result<Profile, Failure> {
+        let real = |paths: &[PathBuf]| -> Result<Vec<PathBuf>, Failure> {
+            let found = paths.iter().map(|it| {
+                it.canonicalize()
+                    .map_err(|err| invalid(format!("{}: {err}", it.display())))
+            });
+            found.collect()
+        };
+        Ok(Profile {
+            confinement: self.confinement,
+            network: self.network(&wanted.network)?,
+            read: real(&wanted.read)?,
+            write: real(&wanted.write)?,
+            protect: protected(&wanted.root),
+            limits: limits(&Limits::default()),
+        })
+    }
+
+    async fn run_in(
+        &self,
+        mut profile: Profile,
+        wanted: ByHand,
+        streams: Streams,
+    ) -> Result<Ran, Failure> {
+        let Some((program, args)) = wanted.words.split_first() else {
+            return Err(invalid("there is no program to run".to_owned()));
+        };
+        let program = find_entrypoint(&wanted.cwd, program).map_err(invalid)?;
+        profile.read.extend(program.canonicalize().ok());
+        let strength = self.strength(profile.clone()).await?;
+        let confined = profile.confinement != Confinement::Off;
+        let cwd = if confined && !exists_inside(&profile, &wanted.cwd) {
+            PathBuf::from("/tmp")
+        } else {
+            wanted.cwd.clone()
+        };
+        let mut env = vec![
+            ("PATH", PATH),
+            ("HOME", "/tmp"),
+            ("TMPDIR", "/tmp"),
+            ("LANG", "C.UTF-8"),
+        ]
+        .into_iter()
+        .map(|(name, value)| (name.into(), value.into()))
+        .collect::<Vec<_>>();
+        if let Network::Hosts(_) = wanted.network {
+            for name in ["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"] {
+                env.push((name.into(), format!("http://{PROXY_ADDRESS}").into()));
+            }
+        }
+        env.extend(
+            wanted
+                .env
+                .iter()
+                .map(|(name, value)| (name.into(), value.into())),
+        );
+        let (fds, stdout, stderr) =
+            open(streams).map_err(|err| Failure::new(FailureKind::Internal, err.to_string()))?;
+        let order = Order {
+            program,
+            args: args.iter().map(Into::into).collect(),
+            env,
+            cwd,
+            fds,
+        };
+        let sandbox = self.sandbox.clone();
+        let child = tokio::task::spawn_blocking(move || sandbox.start(&profile, order))
+            .await
+            .map_err(|err| Failure::new(FailureKind::Internal, err.to_string()))?
+            .map_err(|err| start_failure(&wanted.words[0], err))?;
+        let keep = Limits::default().output_bytes;
+        let (ended, out, err) = tokio::join!(
+            end(child, wanted.timeout),
+            capture(stdout, keep),
+            capture(stderr, keep)
+        );
+        let (end, timed_out) =
+            ended.map_err(|err| Failure::new(FailureKind::Internal, err.to_string()))?;
+        Ok(Ran {
+            code: match end.exit {
+                Exit::Code(code) => code,
+                Exit::Signal(signal) => 128 + signal,
+            },
+            held: held(&strength),
+            limit: end.limit.map(|it| it.name()),
+            timed_out,
+            stdout: text(&out),
+            stderr: text(&err),
+        })
+    }
+}
+
+/// Waits on a thread of its own, so that Ctrl-C and the deadline can end the child meanwhile.
+async fn end(child: Child, timeout: Option<Duration>) -> io::Result<(End, bool)> {
+    let child = Arc::new(child);
+    let waiting = child.clone();
+    let mut ended = tokio::task::spawn_blocking(move || waiting.wait());
+    let deadline = async {
+        match timeout {
+            Some(timeout) => tokio::time::sleep(timeout).await,
+            None => std::future::pending().await,
+        }
+    };
+    let timed_out = tokio::select! {
+        end = &mut ended => return Ok((end.map_err(io::Error::other)??, false)),
+        () = deadline => true,
+        _ = tokio::signal::ctrl_c() => false,
+    };
+    child.kill();
+    Ok((ended.await.map_err(io::Error::other)??, timed_out))
+}
+
+type Opened = (
+    Vec<OwnedFd>,
+    Option<tokio::net::unix::pipe::Receiver>,
+    Option<tokio::net::unix::pipe::Receiver>,
+);
+
+fn open(streams: Streams) -> io::Result<Opened> {
+    let stdin = io::stdin().as_fd().try_clone_to_owned()?;
+    match streams {
+        Streams::Shared => {
+            let stdout = io::stdout().as_fd().try_clone_to_owned()?;
+            let stderr = io::stderr().as_fd().try_clone_to_owned()?;
+            Ok((vec![stdin, stdout, stderr], None, None))
+        }
+        Streams::Captured => {
+            let (stdout, out) = from_child()?;
+            let (stderr, err) = from_child()?;
+            Ok((vec![stdin, out, err], Some(stdout), Some(stderr)))
+        }
+    }
+}
+
+fn text(captured: &Captured) -> String {
+    String::from_utf8_lossy(&captured.bytes).into_owned()
+}
+
+fn invalid(message: String) -> Failure {
+    Failure::new(FailureKind::InvalidInput, message)
+}
