@@ -204,6 +204,20 @@ fn one_bad_manifest_hides_no_other() {
 }
 
 #[test]
+fn a_module_is_found_though_its_directory_cannot_be_read() {
+    let scene = Scene::below(std::path::Path::new(env!("CARGO_TARGET_TMPDIR")));
+    for (name, module, file) in [("one", "one", "one.py"), ("two", "lib.two", "lib/two.py")] {
+        scene.write(file, "def run():\n    return 'ran'\n");
+        scene.write(
+            &format!(".glee/tools/{name}/tool.yml"),
+            &format!("name: {name}\ndescription: A module\nkind: python\nversion: 1\ninputs: {{schema: {{type: object}}}}\noutputs: {{format: text}}\nexec: {{python: {{module: {module}, function: run}}}}\npermissions: {{network: false}}\napproval: {{required: false}}\n"),
+        );
+        let output = scene.glee(&["run", name]);
+        assert_eq!(stdout(&output), "ran\n", "{}", stderr(&output));
+    }
+}
+
+#[test]
 fn ctrl_c_stops_the_tool_and_its_children() {
     let scene = scene();
     let sleep = unique_sleep();
