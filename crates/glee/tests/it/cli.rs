@@ -218,6 +218,16 @@ fn a_module_is_found_though_its_directory_cannot_be_read() {
 }
 
 #[test]
+fn a_tool_that_is_not_there_is_told_in_json() {
+    let scene = scene();
+    for command in [["show", "nope"], ["test", "nope"]] {
+        let output = scene.glee(&[&command[..], &["--json"]].concat());
+        assert_eq!(output.status.code(), Some(2));
+        assert_eq!(output_json(&output)["error"]["code"], "NOT_FOUND");
+    }
+}
+
+#[test]
 fn ctrl_c_stops_the_tool_and_its_children() {
     let scene = scene();
     let sleep = unique_sleep();

@@ -4,8 +4,9 @@ use std::io::{self, IsTerminal, Write};
 
 use glee_core::name::is_invisible;
 use glee_core::outcome::{Failure, Outcome};
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use super::status::{self, Status};
 use crate::dialect::native;
 
 /// Prints text and a line's end. Tools write what they like, so on a terminal what could move the
@@ -62,6 +63,16 @@ pub(super) fn outcome(outcome: &Outcome, as_json: bool) -> anyhow::Result<()> {
             Ok(())
         }
     }
+}
+
+/// A failure before anything was called, and the exit code that goes with it.
+pub(super) fn refusal(failure: &Failure, as_json: bool) -> anyhow::Result<Status> {
+    if as_json {
+        json(&json!({"ok": false, "error": native::error(failure)}))?;
+    } else {
+        self::failure(failure);
+    }
+    Ok(status::of(failure.kind))
 }
 
 pub(super) fn failure(failure: &Failure) {

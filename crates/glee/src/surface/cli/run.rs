@@ -9,7 +9,6 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::status::{self, Status};
 use super::{Session, params, print};
 use crate::app::{App, Call};
-use crate::dialect::native;
 
 /// Run a tool.
 ///
@@ -85,15 +84,7 @@ fn dry_run(app: &App, call: Call, json: bool) -> anyhow::Result<Status> {
             print::json(&preview)?;
             Ok(Status::Ok)
         }
-        Err(failure) => {
-            match json {
-                true => print::json(
-                    &serde_json::json!({"ok": false, "error": native::error(&failure)}),
-                )?,
-                false => print::failure(&failure),
-            }
-            Ok(status::of(failure.kind))
-        }
+        Err(failure) => print::refusal(&failure, json),
     }
 }
 

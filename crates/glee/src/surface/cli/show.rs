@@ -4,7 +4,7 @@ use glee_core::model::{Approval, Origin, ToolSpec};
 use glee_core::permission::{Network, SecretNeed};
 use serde_json::{Value, json};
 
-use super::status::{self, Status};
+use super::status::Status;
 use super::{Session, print};
 
 /// Show one tool: what it takes, what it gives, what it may touch, and how to call it.
@@ -19,10 +19,7 @@ pub(super) fn run(session: &Session, args: &Args) -> anyhow::Result<Status> {
     match app.tools().find(&args.name) {
         Ok(spec) if session.json => print::json(&as_json(&spec))?,
         Ok(spec) => print::out(&as_text(&spec))?,
-        Err(failure) => {
-            print::failure(&failure);
-            return Ok(status::of(failure.kind));
-        }
+        Err(failure) => return print::refusal(&failure, session.json),
     }
     Ok(Status::Ok)
 }

@@ -6,7 +6,7 @@ use glee_core::outcome::{FailureKind, Output};
 use glee_core::port::{Caller, Cancel};
 use serde_json::{Value, json};
 
-use super::status::{self, Status};
+use super::status::Status;
 use super::{Session, print};
 use crate::app::{App, Call};
 
@@ -33,8 +33,7 @@ pub(super) fn run(session: &Session, args: &Args) -> anyhow::Result<Status> {
     let tools = app.tools();
     for name in &args.names {
         if let Err(failure) = tools.find(name) {
-            print::failure(&failure);
-            return Ok(status::of(failure.kind));
+            return print::refusal(&failure, session.json);
         }
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
