@@ -228,6 +228,26 @@ fn a_tool_that_is_not_there_is_told_in_json() {
 }
 
 #[test]
+fn a_config_that_cannot_be_read_hides_no_manifest() {
+    let scene = scene();
+    scene.write(".glee/tools/broken/tool.yml", "name: broken\n");
+    let config = scene.root.join(".glee/config.yml");
+    let _ = std::fs::remove_file(&config);
+    std::fs::create_dir(&config).unwrap();
+    let output = scene.glee(&["lint", "--json"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let problems = output_json(&output)["problems"].to_string();
+    assert!(
+        problems.contains("the file is not a regular file"),
+        "{problems}"
+    );
+    assert!(
+        problems.contains(".glee/tools/broken/tool.yml"),
+        "{problems}"
+    );
+}
+
+#[test]
 fn ctrl_c_stops_the_tool_and_its_children() {
     let scene = scene();
     let sleep = unique_sleep();
