@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use crate::json;
 use crate::model::ToolSpec;
 use crate::outcome::{Failure, FailureKind};
 use crate::permission::{Grant, SecretNeed};
@@ -96,7 +97,7 @@ pub async fn admit(
     let mut args = call.args.clone();
     let mut amended = false;
     loop {
-        spec.inputs.fill_defaults(&mut args);
+        fill(&spec, &mut args)?;
         check(&spec, &args)?;
         match judge(gate, &spec, &args, call)? {
             None => break,
@@ -133,7 +134,7 @@ pub async fn admit(
 /// that a dry run needs no secret and shows none.
 pub fn preview(gate: &Gate, spec: Arc<ToolSpec>, call: &Invocation) -> Result<Admitted, Failure> {
     let mut args = call.args.clone();
-    spec.inputs.fill_defaults(&mut args);
+    fill(&spec, &mut args)?;
     check(&spec, &args)?;
     let mask = |name: &String| {
         (
@@ -153,6 +154,22 @@ pub fn preview(gate: &Gate, spec: Arc<ToolSpec>, call: &Invocation) -> Result<Ad
     })
 }
 
+/// Most values in the arguments of one call. Each is copied, checked and recorded, and takes many
+/// times the bytes it was sent in.
+const MOST_VALUES: usize = 500_000;
+
+fn fill(spec: &ToolSpec, args: &mut Map<String, Value>) -> Result<(), Failure> {
+    spec.inputs.fill_defaults(args).map_err(|err| {
+        Failure::new(
+            FailureKind::InvalidInput,
+            format!(
+                "the arguments of `{}` cannot be filled in: {err}",
+                spec.name
+            ),
+        )
+    })
+}
+
 fn check(spec: &ToolSpec, args: &Map<String, Value>) -> Result<(), Failure> {
     if let Err(err) = spec.inputs.compile() {
         let message = format!(
@@ -161,6 +178,15 @@ fn check(spec: &ToolSpec, args: &Map<String, Value>) -> Result<(), Failure> {
         );
         return Err(Failure::new(FailureKind::Disabled, message)
             .hint("run `glee lint` to see every problem"));
+    }
+    if args.values().map(json::count).sum::<usize>() > MOST_VALUES {
+        return Err(Failure::new(
+            FailureKind::InvalidInput,
+            format!(
+                "the arguments of `{}` hold more than {MOST_VALUES} values",
+                spec.name
+            ),
+        ));
     }
     let violations = spec.inputs.violations(&Value::Object(args.clone()));
     if violations.is_empty() {

@@ -49,18 +49,30 @@ pub fn text_matches(expected: &str, actual: &str) -> bool {
     fn lines(text: &str) -> Vec<&str> {
         text.trim_end().lines().map(str::trim_end).collect()
     }
-    fn matches(expected: &[&str], actual: &[&str]) -> bool {
-        match expected.split_first() {
-            None => actual.is_empty(),
-            Some((&ANYTHING, rest)) => {
-                (0..=actual.len()).any(|skip| matches(rest, &actual[skip..]))
+    let (expected, actual) = (lines(expected), lines(actual));
+    let (mut at, mut here) = (0, 0);
+    // The last `...`, and the line up to which it stands for lines. Only the last one ever needs to
+    // stand for more, so nothing is tried twice.
+    let mut open: Option<(usize, usize)> = None;
+    while here < actual.len() {
+        match (expected.get(at), open) {
+            (Some(&ANYTHING), _) => {
+                open = Some((at, here));
+                at += 1;
             }
-            Some((line, rest)) => actual
-                .split_first()
-                .is_some_and(|(it, left)| it == line && matches(rest, left)),
+            (Some(line), _) if *line == actual[here] => {
+                at += 1;
+                here += 1;
+            }
+            (_, Some((dots, until))) => {
+                open = Some((dots, until + 1));
+                at = dots + 1;
+                here = until + 1;
+            }
+            (_, None) => return false,
         }
     }
-    matches(&lines(expected), &lines(actual))
+    expected[at..].iter().all(|it| *it == ANYTHING)
 }
 
 fn difference(expected: &Value, actual: &Value, pointer: &str) -> Option<String> {
@@ -206,5 +218,13 @@ mod tests {
         assert!(text_matches("a\n...\nz", "a\nb\nc\nz\n"));
         assert!(!text_matches("a", "a\nb"));
         assert!(text_matches("...", ""));
+        assert!(text_matches("...\nb\n...\nb", "a\nb\nc\nb\nb"));
+        assert!(!text_matches("...\nb\nc", "b\nb\nc\nd"));
+        // Trying every length for every `...` would not end.
+        assert!(!text_matches(&"...\nx\n".repeat(30), &"x\n".repeat(29)));
+        assert!(!text_matches(
+            &"...\nx\n".repeat(30),
+            &format!("{}y", "x\n".repeat(2000))
+        ));
     }
 }

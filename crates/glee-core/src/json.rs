@@ -38,6 +38,15 @@ pub fn depth(value: &Value) -> usize {
     }
 }
 
+/// How many values there are in a value, itself included.
+pub fn count(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(count).sum::<usize>(),
+        Value::Object(map) => 1 + map.values().map(count).sum::<usize>(),
+        _ => 1,
+    }
+}
+
 /// Finds the first integer literal, outside strings, that neither i64 nor u64 can hold.
 fn integer_out_of_range(text: &str) -> Option<&str> {
     let bytes = text.as_bytes();

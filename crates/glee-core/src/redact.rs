@@ -113,6 +113,11 @@ impl Redactor {
         }
     }
 
+    /// Text whose end was cut off.
+    pub fn cut_text(&self, text: String) -> String {
+        self.text(self.cut(text))
+    }
+
     /// Where text was cut, half a secret may stand at its end and be recognised by nobody.
     fn cut(&self, mut text: String) -> String {
         let longest_tail = self
@@ -133,17 +138,29 @@ impl Redactor {
 
 fn forms(secret: &str) -> Vec<String> {
     let bytes = secret.as_bytes();
-    let percent = encode(secret);
-    let json = Value::String(secret.to_owned()).to_string();
     let mut forms = vec![
         secret.to_owned(),
-        percent.to_lowercase(),
-        percent.replace("%20", "+"),
-        percent,
-        json[1..json.len() - 1].to_owned(),
         HEXLOWER.encode(bytes),
         HEXUPPER.encode(bytes),
     ];
+    // Encoders agree neither on the case of the digits, nor on the space, nor on what needs no
+    // encoding: JavaScript leaves `!'()*` alone, HTML forms only `*`, Python's `quote` the slash.
+    for kept in ["", "!'()*", "*", "/"] {
+        let mut percent = encode(secret);
+        for c in kept.bytes() {
+            percent = percent.replace(&format!("%{c:02X}"), &char::from(c).to_string());
+        }
+        for form in [lower_digits(&percent), percent] {
+            forms.push(form.replace("%20", "+"));
+            forms.push(form);
+        }
+    }
+    let json = Value::String(secret.to_owned()).to_string();
+    let json = &json[1..json.len() - 1];
+    for form in [json.to_owned(), ascii(json)] {
+        forms.push(form.replace('/', "\\/"));
+        forms.push(form);
+    }
     // Base64 of a longer text that holds the secret depends on how many bytes stand before it; the
     // characters that also depend on its neighbours are left out.
     for offset in 0..3 {
@@ -160,6 +177,38 @@ fn forms(secret: &str) -> Vec<String> {
         }
     }
     forms
+}
+
+/// The percent-encoded text with `%2f` for `%2F`, and its letters left alone.
+fn lower_digits(percent: &str) -> String {
+    let mut digits = 0;
+    percent
+        .chars()
+        .map(|c| {
+            if c == '%' {
+                digits = 2;
+            } else if digits > 0 {
+                digits -= 1;
+                return c.to_ascii_lowercase();
+            }
+            c
+        })
+        .collect()
+}
+
+/// JSON text as encoders write it that escape everything beyond ASCII.
+fn ascii(json: &str) -> String {
+    let mut out = String::new();
+    for c in json.chars() {
+        if c.is_ascii() {
+            out.push(c);
+        } else {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                out.push_str(&format!("\\u{unit:04x}"));
+            }
+        }
+    }
+    out
 }
 
 #[cfg(test)]
@@ -179,13 +228,17 @@ mod tests {
 
     #[test]
     fn every_form_is_found() {
-        let secret = "p@ss \"wörd\"/12345";
+        let secret = "P@ss \"Wörd\"/*12345";
         let redactor = redactor(secret);
         for text in [
             secret.to_owned(),
             encode(secret),
-            encode(secret).to_lowercase(),
+            "P%40ss%20%22W%c3%b6rd%22%2f%2a12345".to_owned(),
+            "P%40ss+%22W%C3%B6rd%22%2F*12345".to_owned(),
+            "P%40ss%20%22W%C3%B6rd%22/%2A12345".to_owned(),
             json!(secret).to_string(),
+            r#"P@ss \"W\u00f6rd\"/*12345"#.to_owned(),
+            r#"P@ss \"Wörd\"\/*12345"#.to_owned(),
             HEXLOWER.encode(secret.as_bytes()),
             BASE64.encode(format!("user:{secret}").as_bytes()),
             BASE64.encode(format!("u:{secret}!").as_bytes()),

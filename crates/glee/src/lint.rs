@@ -38,7 +38,16 @@ impl Report {
 
 pub fn lint(project: &Project) -> io::Result<Report> {
     let mut files = Vec::new();
-    let config = config::load(&project.config())?;
+    // A config that cannot be read hides no manifest.
+    let config = config::load(&project.config()).unwrap_or_else(|err| config::Read {
+        config: None,
+        text: String::new(),
+        problems: vec![Problem::error(
+            "unreadable",
+            0..0,
+            format!("the file {err}"),
+        )],
+    });
     let ceiling = config
         .config
         .as_ref()

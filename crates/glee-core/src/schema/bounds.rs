@@ -53,6 +53,9 @@ const STORED: &[(&str, Holds)] = &[
     ("contentSchema", Holds::One),
 ];
 
+/// Lists of plain values; a part of the value is compared with each.
+const LISTS: &[&str] = &["enum", "required"];
+
 #[derive(Clone, Copy)]
 enum Holds {
     One,
@@ -67,11 +70,14 @@ struct Node {
     /// Groups of subschemas of which one part of a value meets at most one.
     in_parts: Vec<Vec<usize>>,
     reference: Option<String>,
+    /// What the validator goes through one by one, besides subschemas.
+    listed: usize,
 }
 
-/// The deepest value that can be checked within `MAX_WORK`, at most `MAX_DEPTH`; an error when not
-/// even a flat value can, when the schema refers outside itself or to itself without end.
-pub(super) fn deepest_value(schema: &Value) -> Result<usize, Vec<SchemaError>> {
+/// The work along one chain of a value, by the value's depth, as far as it is within `MAX_WORK` and
+/// `MAX_DEPTH`; an error when not even a flat value can be checked, when the schema refers outside
+/// itself or to itself without end.
+pub(super) fn work_by_depth(schema: &Value) -> Result<Vec<u64>, Vec<SchemaError>> {
     let mut graph = Graph::default();
     graph
         .collect(schema, String::new(), 0)
@@ -80,7 +86,7 @@ pub(super) fn deepest_value(schema: &Value) -> Result<usize, Vec<SchemaError>> {
     if !graph.errors.is_empty() {
         return Err(graph.errors);
     }
-    graph.deepest().map_err(|err| vec![err])
+    graph.work_by_depth().map_err(|err| vec![err])
 }
 
 #[derive(Default)]
@@ -93,25 +99,26 @@ struct Graph {
 }
 
 impl Graph {
-    fn deepest(&self) -> Result<usize, SchemaError> {
+    fn work_by_depth(&self) -> Result<Vec<u64>, SchemaError> {
+        let mut by_depth = Vec::new();
         let mut deeper: Vec<u64> = Vec::new();
-        for depth in 0..=MAX_DEPTH {
+        for _ in 0..=MAX_DEPTH {
             let work = self.work(&deeper)?;
             if work[0] > MAX_WORK {
-                return match depth.checked_sub(1) {
-                    Some(deepest) if deepest > 0 => Ok(deepest),
-                    _ => Err(error(
-                        "",
-                        "its references expand to more than 100 000 subschemas",
-                    )),
-                };
+                break;
             }
+            by_depth.push(work[0]);
             if work == deeper {
+                by_depth.resize(MAX_DEPTH + 1, work[0]);
                 break;
             }
             deeper = work;
         }
-        Ok(MAX_DEPTH)
+        if by_depth.len() < 2 {
+            let reason = "its references expand to more than 100 000 subschemas";
+            return Err(error("", reason));
+        }
+        Ok(by_depth)
     }
 
     fn collect(
@@ -141,6 +148,11 @@ impl Graph {
         let Some(map) = schema.as_object() else {
             return Ok(at);
         };
+        self.nodes[at].listed = LISTS
+            .iter()
+            .filter_map(|it| map.get(*it)?.as_array())
+            .map(Vec::len)
+            .sum();
         for key in ["$id", "$recursiveRef"] {
             if depth > 0 && map.contains_key(key) {
                 return Err(error(
@@ -268,7 +280,7 @@ impl Graph {
         }
         active[at] = true;
         let node = &self.nodes[at];
-        let mut sum = 1_u64;
+        let mut sum = 1 + node.listed as u64;
         for &child in &node.in_place {
             sum = sum.saturating_add(self.work_of(child, chain + 1, deeper, work, active)?);
         }

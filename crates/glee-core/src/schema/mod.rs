@@ -15,6 +15,13 @@ pub use bounds::{MAX_DEPTH, MAX_SUBSCHEMAS, MAX_WORK};
 
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 const LONGEST_MESSAGE: usize = 300;
+/// Most violations listed; a list of a million wrong items is wrong in one way, not in a million.
+const MOST_VIOLATIONS: usize = 1000;
+/// Most work for one value as a whole: some seconds.
+const MOST_WORK: u64 = 200_000_000;
+/// Most defaults put into one value. Defaults can hold defaults, and a few lines of schema that refer
+/// to each other would fill a value without end.
+const MOST_DEFAULTS: usize = 10_000;
 
 #[derive(Clone, Debug)]
 pub struct Schema(Arc<Inner>);
@@ -22,8 +29,9 @@ pub struct Schema(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     source: Value,
-    /// Values nested deeper than this could make validation take exponential time.
-    deepest_value: usize,
+    /// How much work one part of a value can cause, by the depth of the value. Values nested deeper
+    /// could make validation take exponential time.
+    work_by_depth: Vec<u64>,
     /// Compiling costs far more than the checks above, so it waits for the first use.
     validator: OnceLock<Result<Validator, SchemaError>>,
 }
@@ -35,6 +43,10 @@ pub struct SchemaError {
     pub pointer: String,
     pub reason: String,
 }
+
+#[derive(Debug, Error, PartialEq, Eq)]
+#[error("the defaults of its schema fill in more than {MOST_DEFAULTS} values")]
+pub struct TooManyDefaults;
 
 /// One way in which a value breaks its schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,10 +77,10 @@ impl Schema {
                 reason: format!("only JSON Schema 2020-12 is understood ({DIALECT})"),
             }]);
         }
-        let deepest_value = bounds::deepest_value(&source)?;
+        let work_by_depth = bounds::work_by_depth(&source)?;
         Ok(Schema(Arc::new(Inner {
             source,
-            deepest_value,
+            work_by_depth,
             validator: OnceLock::new(),
         })))
     }
@@ -100,11 +112,14 @@ impl Schema {
                 breach: Breach::Other,
             }]
         };
-        if json::depth(value) > self.0.deepest_value {
+        let Some(work) = self.0.work_by_depth.get(json::depth(value)) else {
             return refuse(format!(
                 "nests deeper than the {} levels this schema can be checked for",
-                self.0.deepest_value
+                self.0.work_by_depth.len() - 1
             ));
+        };
+        if work.saturating_mul(json::count(value) as u64) > MOST_WORK {
+            return refuse("holds more values than this schema can be checked for".into());
         }
         match self.validator() {
             Err(err) => refuse(format!(
@@ -112,16 +127,25 @@ impl Schema {
                 err.pointer, err.reason
             )),
             Ok(validator) if validator.is_valid(value) => Vec::new(),
-            Ok(validator) => validator
-                .iter_errors(value)
-                .flat_map(|it| describe(&it, &self.0.source))
-                .collect(),
+            Ok(validator) => {
+                let mut listed: Vec<Violation> = validator
+                    .iter_errors(value)
+                    .flat_map(|it| describe(&it, &self.0.source))
+                    .take(MOST_VIOLATIONS)
+                    .collect();
+                if listed.len() == MOST_VIOLATIONS {
+                    listed.extend(refuse("further violations are not listed".into()));
+                }
+                listed
+            }
         }
     }
 
     /// Puts the schema's defaults where the value says nothing, at any depth of `properties`.
-    pub fn fill_defaults(&self, value: &mut Map<String, Value>) {
-        fill_object(&self.0.source, &self.0.source, value, MAX_DEPTH);
+    pub fn fill_defaults(&self, value: &mut Map<String, Value>) -> Result<(), TooManyDefaults> {
+        let mut left = MOST_DEFAULTS;
+        let source = &self.0.source;
+        fill_object(source, source, value, MAX_DEPTH, &mut left)
     }
 
     /// The names of the top-level properties, in the author's order.
@@ -161,23 +185,31 @@ fn compile(source: &Value) -> Result<Validator, SchemaError> {
         })
 }
 
-fn fill_object(root: &Value, schema: &Value, value: &mut Map<String, Value>, depth: usize) {
+fn fill_object(
+    root: &Value,
+    schema: &Value,
+    value: &mut Map<String, Value>,
+    depth: usize,
+    left: &mut usize,
+) -> Result<(), TooManyDefaults> {
     let schema = resolve(root, schema);
     let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
-        return;
+        return Ok(());
     };
     for (name, property) in properties {
         if !value.contains_key(name)
             && let Some(default) = resolve(root, property).get("default")
         {
+            *left = left.checked_sub(1).ok_or(TooManyDefaults)?;
             value.insert(name.clone(), default.clone());
         }
-        if let (Some(Value::Object(inner)), Some(left)) =
+        if let (Some(Value::Object(inner)), Some(depth)) =
             (value.get_mut(name), depth.checked_sub(1))
         {
-            fill_object(root, property, inner, left);
+            fill_object(root, property, inner, depth, left)?;
         }
     }
+    Ok(())
 }
 
 /// Follows local references to the subschema they mean.
@@ -385,6 +417,38 @@ mod tests {
     }
 
     #[test]
+    fn defaults_that_fill_each_other_without_end() {
+        let schema = schema(json!({
+            "type": "object",
+            "properties": {"a": {"$ref": "#/$defs/n"}},
+            "$defs": {"n": {
+                "default": {},
+                "properties": {"l": {"$ref": "#/$defs/n"}, "r": {"$ref": "#/$defs/n"}}
+            }}
+        }));
+        assert_eq!(schema.fill_defaults(&mut Map::new()), Err(TooManyDefaults));
+    }
+
+    #[test]
+    fn many_values_times_many_subschemas() {
+        let options: Vec<_> = (0..5000).map(|at| json!({"const": at})).collect();
+        let enumerated: Vec<_> = (0..50_000).collect();
+        let many = Value::from(vec![-1; 1_000_000]);
+        for items in [json!({"anyOf": options}), json!({"enum": enumerated})] {
+            let schema = schema(json!({"type": "array", "items": items}));
+            assert!(schema.violations(&json!([1, 2, 3])).is_empty());
+            assert_eq!(schema.violations(&many).len(), 1);
+        }
+    }
+
+    #[test]
+    fn a_million_violations_are_not_listed() {
+        let schema = schema(json!({"type": "array", "items": {"type": "string"}}));
+        let found = schema.violations(&vec![0; 1_000_000].into());
+        assert_eq!(found.len(), MOST_VIOLATIONS + 1);
+    }
+
+    #[test]
     fn defaults_at_any_depth() {
         let schema = schema(json!({
             "type": "object",
@@ -396,7 +460,7 @@ mod tests {
             "$defs": {"r": {"type": "string", "default": "d"}}
         }));
         let mut value = json!({"o": {"y": 1}}).as_object().unwrap().clone();
-        schema.fill_defaults(&mut value);
+        schema.fill_defaults(&mut value).unwrap();
         assert_eq!(
             Value::Object(value),
             json!({"o": {"y": 1, "x": [1]}, "n": 10, "r": "d"})
@@ -444,11 +508,11 @@ mod tests {
     #[test]
     fn recursion_is_bounded_by_the_value() {
         let tree = schema(json!({"properties": {"l": {"$ref": "#"}, "r": {"$ref": "#"}}}));
-        assert!(tree.0.deepest_value >= MAX_DEPTH);
+        assert!(tree.0.work_by_depth.len() > MAX_DEPTH);
         let doubling = schema(json!({"allOf": [
             {"properties": {"x": {"$ref": "#"}}}, {"properties": {"x": {"$ref": "#"}}}
         ]}));
-        assert!(doubling.0.deepest_value < 20);
+        assert!(doubling.0.work_by_depth.len() < 20);
         let mut value = json!(1);
         for _ in 0..60 {
             value = json!({"x": value});

@@ -2,9 +2,11 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use glee_core::schema::{Breach, Schema, Violation};
+use rustix::fs::OFlags;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -104,15 +106,17 @@ fn problem(violation: &Violation, node: &Node) -> Problem {
 /// The text of a document: a regular file of bounded size, in UTF-8.
 pub fn load(path: &Path) -> io::Result<String> {
     let refuse = |why: String| Err(io::Error::new(io::ErrorKind::InvalidData, why));
-    // Looking before opening, because opening a FIFO would wait for a writer.
-    let found = path.metadata()?;
-    if !found.is_file() {
+    // Opening a FIFO would wait for a writer, and some files of /proc, which look regular, for the
+    // kernel to say something.
+    let file = File::options()
+        .read(true)
+        .custom_flags(OFlags::NONBLOCK.bits() as i32)
+        .open(path)?;
+    if !file.metadata()?.is_file() {
         return refuse("is not a regular file".into());
     }
     let mut bytes = Vec::new();
-    File::open(path)?
-        .take(MAX_BYTES + 1)
-        .read_to_end(&mut bytes)?;
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_BYTES {
         return refuse(format!("is larger than {} KiB", MAX_BYTES >> 10));
     }
@@ -122,5 +126,17 @@ pub fn load(path: &Path) -> io::Result<String> {
             "is not UTF-8 (byte {})",
             err.utf8_error().valid_up_to()
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_would_wait_is_not_read() {
+        for path in ["/proc/kmsg", "/dev/tty", "/dev/zero", "/"] {
+            assert!(load(Path::new(path)).is_err(), "{path}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 //! Stricter than YAML has to be, because manifests are read by people and run by machines: no tags,
 //! no duplicate keys, only YAML 1.2's booleans, aliases only within a budget.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Span};
@@ -16,6 +16,8 @@ const MAX_DEPTH: usize = 64;
 /// Most nodes and most bytes of scalars, with aliases counted as often as they are used.
 const MAX_NODES: usize = 100_000;
 const MAX_BYTES: usize = 4 << 20;
+/// Most problems of one document; what has more is not a manifest with mistakes.
+const MOST_PROBLEMS: usize = 1000;
 
 #[derive(Clone, Debug)]
 pub struct Node {
@@ -157,6 +159,7 @@ enum Open {
     },
     Map {
         entries: Vec<Entry>,
+        keys: HashSet<String>,
         key: Option<(String, Range<usize>)>,
         place: Range<usize>,
         anchor: usize,
@@ -194,6 +197,10 @@ impl Reader {
                 }
             };
             let place = self.range(span);
+            if self.problems.len() >= MOST_PROBLEMS {
+                self.error("yaml", place, "too many problems; the rest is not read");
+                return None;
+            }
             let done = match event {
                 Event::DocumentStart(_) => {
                     documents += 1;
@@ -253,6 +260,7 @@ impl Reader {
                         &mut stack,
                         Open::Map {
                             entries: Vec::new(),
+                            keys: HashSet::new(),
                             key: None,
                             place,
                             anchor,
@@ -292,7 +300,9 @@ impl Reader {
             match stack.last_mut() {
                 None => root = Some(done),
                 Some(Open::List { items, .. }) => items.push(done),
-                Some(Open::Map { entries, key, .. }) => match key.take() {
+                Some(Open::Map {
+                    entries, keys, key, ..
+                }) => match key.take() {
                     Some((key, key_place)) => entries.push(Entry {
                         key,
                         key_place,
@@ -300,7 +310,7 @@ impl Reader {
                     }),
                     None => {
                         let (name, place) = key_of(done, &mut self.problems)?;
-                        if entries.iter().any(|it| it.key == name) {
+                        if !keys.insert(name.clone()) {
                             self.problems.push(
                                 Problem::error(
                                     "duplicate-key",
@@ -547,6 +557,15 @@ mod tests {
             value("a: &x {b: 1}\nc: *x"),
             json!({"a": {"b": 1}, "c": {"b": 1}})
         );
+    }
+
+    #[test]
+    fn many_keys_and_many_problems() {
+        // A search through all keys for each key would take minutes here.
+        let wide: String = (0..49_000).map(|at| format!("k{at}: 1\n")).collect();
+        assert!(parse(&wide).1.is_empty());
+        let (_, problems) = parse(&"a: !x 1\n".repeat(10_000));
+        assert_eq!(problems.len(), MOST_PROBLEMS + 1);
     }
 
     #[test]

@@ -229,9 +229,10 @@ fn own_files(spec: &ToolSpec, root: &Path) -> Vec<PathBuf> {
         Exec::Python(python) => {
             let interpreter = find_interpreter(root, python.venv.as_deref()).ok();
             let real = interpreter.as_ref().and_then(|it| it.canonicalize().ok());
-            let prefix = |it: &PathBuf| it.parent().and_then(Path::parent).map(Path::to_owned);
-            own.extend(interpreter.as_ref().and_then(prefix));
-            own.extend(real.as_ref().and_then(prefix));
+            for python in interpreter.into_iter().chain(real) {
+                own.extend(installation(&python).map(Path::to_owned));
+                own.push(python);
+            }
             own.extend(module_files(root, python));
         }
     }
@@ -251,10 +252,36 @@ pub(super) fn limits(asked: &model::Limits) -> Limits {
     }
 }
 
+/// The directory an interpreter is installed in. A link in `~/bin` is no installation: granting what
+/// is above it would grant the person's home.
+fn installation(python: &Path) -> Option<&Path> {
+    let prefix = python.parent()?.parent()?;
+    let is_library = |it: PathBuf| it.join("os.py").is_file();
+    let installed = prefix.join("pyvenv.cfg").is_file()
+        || std::fs::read_dir(prefix.join("lib"))
+            .is_ok_and(|entries| entries.flatten().any(|it| is_library(it.path())));
+    installed.then_some(prefix)
+}
+
 pub(super) fn protected(root: &Path) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = PROTECTED.iter().map(|it| root.join(it)).collect();
     if let Some(home) = std::env::var_os("HOME") {
         paths.extend(SHELL_FILES.iter().map(|it| Path::new(&home).join(it)));
     }
     paths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_in_a_home_is_no_installation() {
+        let home = tempfile::tempdir().unwrap();
+        let python = home.path().join("bin/python3");
+        std::fs::create_dir_all(home.path().join("lib/python3.11/site-packages")).unwrap();
+        assert_eq!(installation(&python), None);
+        std::fs::write(home.path().join("lib/python3.11/os.py"), "").unwrap();
+        assert_eq!(installation(&python), Some(home.path()));
+    }
 }

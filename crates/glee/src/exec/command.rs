@@ -9,7 +9,7 @@ use glee_core::model::{Command, Dashes};
 use glee_core::outcome::{Failure, FailureKind};
 use glee_core::permission::absolute;
 use glee_core::shape::{Body, Raw};
-use glee_core::template::{Scope, Template, as_text};
+use glee_core::template::{Part, Scope, Template, as_text};
 use glee_sandbox::Exit;
 use serde_json::{Value, json};
 
@@ -110,8 +110,8 @@ fn arguments(command: &Command, call: &Admitted) -> Result<Vec<String>, Failure>
             if word.contains('\0') {
                 return Err(invalid("an argument of a command cannot hold NUL".into()));
             }
-            // A word that an argument fills entirely would be taken for an option.
-            if let Some(hole) = template.whole()
+            // A word that begins with what an argument says would be taken for an option.
+            if let Some(Part::Hole(hole)) = template.parts().first()
                 && word.starts_with('-')
                 && !after_dashes
                 && command.dashes == Dashes::Refuse

@@ -11,6 +11,7 @@ use std::time::Duration;
 use glee_core::admit::Admitted;
 use glee_core::outcome::{Failure, FailureKind, Truncated};
 use glee_core::permission::Network;
+use glee_core::redact::Redactor;
 use glee_core::template::Template;
 use glee_sandbox::{
     Child, Confinement, End, Exit, Order, PROXY_ADDRESS, Profile, StartError, Tier,
@@ -66,14 +67,18 @@ impl Captured {
         })
     }
 
-    /// For people and models: the end of it, where programs say what went wrong.
-    pub(super) fn shown(&self) -> String {
-        let start = self.bytes.len().saturating_sub(SHOWN);
-        let text = String::from_utf8_lossy(&self.bytes[start..]).into_owned();
-        if start > 0 {
-            format!("…{text}")
-        } else {
-            text
+    /// For people and models: the end of it, where programs say what went wrong. Secrets go before
+    /// it is cut, because half of one would be recognised by nobody.
+    pub(super) fn shown(&self, call: &Admitted) -> String {
+        let text = String::from_utf8_lossy(&self.bytes).into_owned();
+        let redactor = Redactor::new(call.secrets());
+        let text = match self.truncated() {
+            Some(_) => redactor.cut_text(text),
+            None => redactor.text(text),
+        };
+        match text.len().checked_sub(SHOWN) {
+            None | Some(0) => text,
+            Some(start) => format!("…{}", &text[text.ceil_char_boundary(start)..]),
         }
     }
 }
@@ -250,6 +255,7 @@ pub(super) async fn run(
                 )
                 .with("limit", limit.name()),
                 &finished(end.exit),
+                call,
             )),
         },
         Stop::Ended(Err(err)) => Err(Failure::new(
@@ -268,6 +274,7 @@ pub(super) async fn run(
             .with("timeout_ms", after.as_millis() as u64)
             .hint("raise timeout_ms in the manifest if it needs longer"),
             &finished(Exit::Signal(9)),
+            call,
         )),
         Stop::Cancelled => Err(with_output(
             Failure::new(
@@ -275,15 +282,16 @@ pub(super) async fn run(
                 format!("`{}` was cancelled and stopped", call.spec().name),
             ),
             &finished(Exit::Signal(9)),
+            call,
         )),
     }
 }
 
 /// What the tool said before it was stopped belongs to the answer.
-fn with_output(failure: Failure, finished: &Finished) -> Failure {
+fn with_output(failure: Failure, finished: &Finished, call: &Admitted) -> Failure {
     failure
-        .with("stdout", finished.stdout.shown())
-        .with("stderr", finished.stderr.shown())
+        .with("stdout", finished.stdout.shown(call))
+        .with("stderr", finished.stderr.shown(call))
 }
 
 enum Stop {
@@ -455,10 +463,10 @@ pub(super) fn bad_exit(call: &Admitted, finished: &Finished) -> Failure {
         )
         .with("signal", signal),
     };
-    let failure = teach(failure, call, &finished.stderr.shown());
-    let failure = failure.with("stderr", Value::String(finished.stderr.shown()));
+    let failure = teach(failure, call, &finished.stderr.shown(call));
+    let failure = failure.with("stderr", Value::String(finished.stderr.shown(call)));
     match finished.stdout.bytes.is_empty() {
         true => failure,
-        false => failure.with("stdout", finished.stdout.shown()),
+        false => failure.with("stdout", finished.stdout.shown(call)),
     }
 }

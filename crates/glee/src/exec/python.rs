@@ -101,8 +101,8 @@ fn answer(call: &Admitted, finished: &Finished) -> Result<Raw, Failure> {
         .with("type", kind)
         .with("message", message)
         .with("traceback", text("traceback"))
-        .with("stdout", finished.stdout.shown())
-        .with("stderr", finished.stderr.shown()))
+        .with("stdout", finished.stdout.shown(call))
+        .with("stderr", finished.stderr.shown(call)))
 }
 
 /// The interpreter of a virtual environment, or the system's python3.
@@ -125,13 +125,18 @@ pub fn find_interpreter(root: &Path, venv: Option<&str>) -> Result<PathBuf, Stri
     }
 }
 
-/// What the module is read from, below its `cwd`: one file, or the directory of its package.
+/// What the module is read from, below its `cwd`: one file, or the directory of its package. Any
+/// directory can be imported from, so outside the project it must say that it is a package: with
+/// `cwd: /`, a module `etc.x` would grant all of /etc.
 pub(super) fn module_files(root: &Path, python: &Python) -> Option<PathBuf> {
     let first = python.module.split('.').next()?;
     let place = absolute(root, &python.cwd).join(first);
-    [place.with_extension("py"), place]
-        .into_iter()
-        .find(|it| it.exists())
+    let file = place.with_extension("py");
+    if file.is_file() {
+        return Some(file);
+    }
+    (place.join("__init__.py").is_file() || place.starts_with(root) && place.is_dir())
+        .then_some(place)
 }
 
 /// Directories in which a module can be, besides `cwd`.
@@ -178,7 +183,16 @@ fn system_python() -> Option<PathBuf> {
         .is_ok()
         && start == *b"#!";
     if !script {
-        return Some(found);
+        // Only an environment is found by its link; the sandbox shows what is behind any other.
+        let environment = found
+            .parent()
+            .and_then(Path::parent)
+            .is_some_and(|it| it.join("pyvenv.cfg").is_file());
+        return if environment {
+            Some(found)
+        } else {
+            found.canonicalize().ok()
+        };
     }
     let asked = std::process::Command::new(&found)
         .args(["-I", "-c", "import sys; print(sys.executable)"])
@@ -186,4 +200,29 @@ fn system_python() -> Option<PathBuf> {
         .ok()?;
     let real = PathBuf::from(String::from_utf8(asked.stdout).ok()?.trim());
     real.is_file().then_some(real)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_elsewhere_is_no_module() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("scripts")).unwrap();
+        let module = |module: &str, cwd: &str| {
+            let python = Python {
+                module: module.into(),
+                function: "run".into(),
+                args: Vec::new(),
+                kwargs: Vec::new(),
+                venv: None,
+                cwd: cwd.into(),
+                env: Vec::new(),
+            };
+            module_files(root.path(), &python)
+        };
+        assert_eq!(module("etc.x", "/"), None);
+        assert_eq!(module("scripts.x", "."), Some(root.path().join("scripts")));
+    }
 }

@@ -18,16 +18,42 @@ def main():
         head = {"ok": True}
     except BaseException as err:
         lines = traceback.format_exception(type(err), err, drop_own_frames(err.__traceback__))
-        head = {"ok": False, "type": type(err).__name__, "message": str(err), "traceback": "".join(lines)}
+        head = {"ok": False, "type": type(err).__name__, "message": readable(str(err)), "traceback": readable("".join(lines))}
         payload = b""
     answer.write(json.dumps(head).encode() + b"\n" + payload)
     answer.close()
     sys.exit(0 if head["ok"] else 1)
 
 
+class Own:
+    # Finds the module itself where its directory cannot be listed, as Python's own finder does: the
+    # sandbox shows the tool its module, but not what else lies beside it.
+    def __init__(self, request):
+        self.module, self.cwd = request["module"], request["cwd"]
+
+    def find_spec(self, name, path=None, target=None):
+        from importlib.machinery import ModuleSpec
+        from importlib.util import spec_from_file_location
+
+        if not (self.module + ".").startswith(name + "."):
+            return None
+        base = os.path.join(self.cwd, *name.split("."))
+        package = os.path.join(base, "__init__.py")
+        if os.path.isfile(package):
+            return spec_from_file_location(name, package, submodule_search_locations=[base])
+        if os.path.isfile(base + ".py"):
+            return spec_from_file_location(name, base + ".py")
+        if os.path.isdir(base):
+            spec = ModuleSpec(name, None, is_package=True)
+            spec.submodule_search_locations = [base]
+            return spec
+        return None
+
+
 def call(request):
     import importlib
 
+    sys.meta_path.append(Own(request))
     function = importlib.import_module(request["module"])
     for name in request["function"].split("."):
         function = getattr(function, name)
@@ -40,6 +66,11 @@ def call(request):
 
         value = asyncio.run(wait())
     return value
+
+
+def readable(text):
+    # File names may hold halves of characters, which JSON cannot.
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def drop_own_frames(tb):

@@ -12,11 +12,12 @@ use std::time::SystemTime;
 use glee_core::event::{Event, What};
 use glee_core::name::is_invisible;
 use glee_core::port::Observer;
+use rustix::fs::OFlags;
 use serde_json::{Map, Value};
 
 /// Longest text of one parameter in a line; the rest is counted.
 const LONGEST_TEXT: usize = 1024;
-/// Longest rendering of all parameters.
+/// How long the rendering of all parameters grows before the rest is left out.
 const LONGEST_PARAMS: usize = 16 * 1024;
 
 pub struct Audit {
@@ -36,12 +37,13 @@ impl Audit {
                 .create(directory)?;
         }
         // A line that went out in one write to a file opened for appending is whole, also when
-        // other processes write theirs. A link in its place would send the record elsewhere.
+        // other processes write theirs. A link in its place would send the record elsewhere, and a
+        // FIFO would wait for a reader.
         let mut file: File = OpenOptions::new()
             .append(true)
             .create(true)
             .mode(0o600)
-            .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32)
+            .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32)
             .open(&self.path)?;
         if !file.metadata()?.is_file() {
             return Err(io::Error::other("it is not a regular file"));
@@ -104,18 +106,11 @@ fn time(at: SystemTime) -> String {
     }
 }
 
+/// What is left out is left out between two values, so that every quote and bracket is closed and
+/// what follows the parameters cannot be mistaken for a part of them.
 fn params(args: &Map<String, Value>) -> String {
     let mut out = String::new();
     render_map(args, &mut out);
-    if out.len() > LONGEST_PARAMS {
-        let end = (0..=LONGEST_PARAMS)
-            .rev()
-            .find(|&at| out.is_char_boundary(at))
-            .unwrap_or(0);
-        let more = out.len() - end;
-        out.truncate(end);
-        let _ = write!(out, "…+{more} bytes");
-    }
     out
 }
 
@@ -125,8 +120,8 @@ fn render(value: &Value, out: &mut String) {
         Value::Array(items) => {
             out.push('[');
             for (at, item) in items.iter().enumerate() {
-                if at > 0 {
-                    out.push(',');
+                if !goes_on(at, items.len(), out) {
+                    break;
                 }
                 render(item, out);
             }
@@ -140,14 +135,26 @@ fn render(value: &Value, out: &mut String) {
 fn render_map(map: &Map<String, Value>, out: &mut String) {
     out.push('{');
     for (at, (key, value)) in map.iter().enumerate() {
-        if at > 0 {
-            out.push(',');
+        if !goes_on(at, map.len(), out) {
+            break;
         }
         out.push_str(&word_or_quoted(key));
         out.push(':');
         render(value, out);
     }
     out.push('}');
+}
+
+/// Whether there is room for the next of `count` values; otherwise says how many are left out.
+fn goes_on(at: usize, count: usize, out: &mut String) -> bool {
+    if at > 0 {
+        out.push(',');
+    }
+    let room = out.len() < LONGEST_PARAMS;
+    if !room {
+        let _ = write!(out, "…+{}", count - at);
+    }
+    room
 }
 
 fn word_or_quoted(text: &str) -> String {
@@ -231,7 +238,29 @@ mod tests {
             json!({"a": "ü".repeat(100_000), "b": vec!["y".repeat(900); 100]}),
             What::Started,
         ));
-        assert!(text.len() < LONGEST_PARAMS + 300, "{}", text.len());
+        assert!(
+            text.len() < LONGEST_PARAMS + 2 * LONGEST_TEXT,
+            "{}",
+            text.len()
+        );
+        assert!(text.contains(",…+"), "{text}");
+        assert!(text.ends_with("]} caller=user id=00000000-0000-0000-0000-000000000000\n"));
+    }
+
+    #[test]
+    fn a_fifo_is_not_waited_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("tools.log");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &path,
+            rustix::fs::FileType::Fifo,
+            0o600.into(),
+            0,
+        )
+        .unwrap();
+        let started = event(json!({}), What::Started);
+        assert!(Audit::new(path).observe(&started).is_err());
     }
 
     proptest! {

@@ -204,6 +204,50 @@ fn one_bad_manifest_hides_no_other() {
 }
 
 #[test]
+fn a_module_is_found_though_its_directory_cannot_be_read() {
+    let scene = Scene::below(std::path::Path::new(env!("CARGO_TARGET_TMPDIR")));
+    for (name, module, file) in [("one", "one", "one.py"), ("two", "lib.two", "lib/two.py")] {
+        scene.write(file, "def run():\n    return 'ran'\n");
+        scene.write(
+            &format!(".glee/tools/{name}/tool.yml"),
+            &format!("name: {name}\ndescription: A module\nkind: python\nversion: 1\ninputs: {{schema: {{type: object}}}}\noutputs: {{format: text}}\nexec: {{python: {{module: {module}, function: run}}}}\npermissions: {{network: false}}\napproval: {{required: false}}\n"),
+        );
+        let output = scene.glee(&["run", name]);
+        assert_eq!(stdout(&output), "ran\n", "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_tool_that_is_not_there_is_told_in_json() {
+    let scene = scene();
+    for command in [["show", "nope"], ["test", "nope"]] {
+        let output = scene.glee(&[&command[..], &["--json"]].concat());
+        assert_eq!(output.status.code(), Some(2));
+        assert_eq!(output_json(&output)["error"]["code"], "NOT_FOUND");
+    }
+}
+
+#[test]
+fn a_config_that_cannot_be_read_hides_no_manifest() {
+    let scene = scene();
+    scene.write(".glee/tools/broken/tool.yml", "name: broken\n");
+    let config = scene.root.join(".glee/config.yml");
+    let _ = std::fs::remove_file(&config);
+    std::fs::create_dir(&config).unwrap();
+    let output = scene.glee(&["lint", "--json"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let problems = output_json(&output)["problems"].to_string();
+    assert!(
+        problems.contains("the file is not a regular file"),
+        "{problems}"
+    );
+    assert!(
+        problems.contains(".glee/tools/broken/tool.yml"),
+        "{problems}"
+    );
+}
+
+#[test]
 fn ctrl_c_stops_the_tool_and_its_children() {
     let scene = scene();
     let sleep = unique_sleep();

@@ -24,9 +24,14 @@ pub(crate) struct Scene {
 
 impl Scene {
     pub(crate) fn new() -> Scene {
+        Scene::below(&std::env::temp_dir())
+    }
+
+    /// For what differs below /tmp, where the sandbox puts the scratch directory of a call.
+    pub(crate) fn below(parent: &Path) -> Scene {
         let directory = tempfile::Builder::new()
             .prefix("glee-test-")
-            .tempdir()
+            .tempdir_in(parent)
             .unwrap();
         let root = directory.path().canonicalize().unwrap();
         fs::create_dir_all(root.join(".glee/tools")).unwrap();

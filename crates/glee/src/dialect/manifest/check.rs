@@ -70,7 +70,15 @@ fn inputs(spec: &ToolSpec, node: &Node, problems: &mut Vec<Problem>) {
 fn examples(spec: &ToolSpec, node: &Node, problems: &mut Vec<Problem>) {
     for (at, example) in spec.examples.iter().enumerate() {
         let mut params = example.params.clone();
-        spec.inputs.fill_defaults(&mut params);
+        if let Err(err) = spec.inputs.fill_defaults(&mut params) {
+            let place = node.place_of(&format!("/examples/{at}/params"));
+            problems.push(Problem::error(
+                "example-params",
+                place,
+                format!("the example cannot be called: {err}"),
+            ));
+            continue;
+        }
         let violations = spec.inputs.violations(&Value::Object(params));
         if !violations.is_empty() {
             let pointer = format!("/examples/{at}/params{}", violations[0].pointer);
