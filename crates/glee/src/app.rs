@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use crate::config::{self, Config, Sandboxing};
 use crate::exec::http::HttpPolicy;
-use crate::exec::{self, Cage, Egress, Executors};
+use crate::exec::{self, Cage, Egress, Executors, Stay};
 use crate::observe::audit::Audit;
 use crate::project::Project;
 use crate::store::manifests::{self, Document};
@@ -58,6 +58,7 @@ pub struct Wiring {
     pub secrets: Arc<dyn Secrets>,
     /// A program whose `main` begins with [`glee_sandbox::run_if_launcher`]; tools are started through it.
     pub launcher: PathBuf,
+    pub stay: Stay,
 }
 
 impl Wiring {
@@ -67,6 +68,7 @@ impl Wiring {
             approver: Arc::new(approver),
             secrets: Arc::new(Environment),
             launcher: PathBuf::from("/proc/self/exe"),
+            stay: Stay::ForMany,
         }
     }
 }
@@ -95,6 +97,7 @@ impl App {
                     allowed_hosts: config.allowed_hosts,
                 },
                 cage.clone(),
+                wiring.stay,
             )),
             observers: vec![Arc::new(Audit::new(project.audit_log()))],
             clock: Arc::new(SystemClock),

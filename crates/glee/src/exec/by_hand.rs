@@ -13,7 +13,9 @@ use glee_sandbox::{Child, Confinement, End, Exit, Order, PROXY_ADDRESS, Profile}
 
 use super::cage::{Cage, held, limits, protected};
 use super::command::find_entrypoint;
-use super::process::{Captured, PATH, capture, exists_inside, from_child, start_failure};
+use super::place::{PATH, exists_inside};
+use super::process::start_failure;
+use super::streams::{Captured, capture, from_child};
 
 /// A program and what it may touch.
 pub struct ByHand {
@@ -134,8 +136,8 @@ impl Cage {
         let keep = Limits::default().output_bytes;
         let (ended, out, err) = tokio::join!(
             end(child, wanted.timeout),
-            capture(stdout, keep),
-            capture(stderr, keep)
+            said(stdout, keep),
+            said(stderr, keep)
         );
         let (end, timed_out) =
             ended.map_err(|err| Failure::new(FailureKind::Internal, err.to_string()))?;
@@ -192,6 +194,13 @@ fn open(streams: Streams) -> io::Result<Opened> {
             let (stderr, err) = from_child()?;
             Ok((vec![stdin, out, err], Some(stdout), Some(stderr)))
         }
+    }
+}
+
+async fn said(stream: Option<tokio::net::unix::pipe::Receiver>, keep: usize) -> Captured {
+    match stream {
+        Some(stream) => capture(stream, keep).await,
+        None => Captured::default(),
     }
 }
 

@@ -14,7 +14,8 @@ use glee_sandbox::Exit;
 use serde_json::{Value, json};
 
 use super::cage::Cage;
-use super::process::{self, Job, Place, invalid, too_large};
+use super::place::{self, Place};
+use super::process::{self, Job, invalid, too_large};
 
 pub(super) async fn run(command: &Command, call: &Admitted, cage: &Cage) -> Result<Raw, Failure> {
     let program = find_entrypoint(call.root(), &command.entrypoint)
@@ -26,7 +27,7 @@ pub(super) async fn run(command: &Command, call: &Admitted, cage: &Cage) -> Resu
             .into_iter()
             .map(OsString::from)
             .collect(),
-        env: process::environment(call, &command.env, place.scratch())?,
+        env: place::environment(call, &command.env, place.scratch())?,
         cwd: place.cwd(absolute(call.root(), &command.cwd))?,
         stdin: stdin(command, call)?.unwrap_or_default().into_bytes(),
         request: None,
@@ -50,7 +51,7 @@ pub(super) fn preview(command: &Command, call: &Admitted) -> Result<Value, Failu
     let mut argv = vec![program.display().to_string()];
     argv.extend(arguments(command, call)?);
     let scratch = Path::new("<scratch>");
-    let env: serde_json::Map<String, Value> = process::environment(call, &command.env, scratch)?
+    let env: serde_json::Map<String, Value> = place::environment(call, &command.env, scratch)?
         .into_iter()
         .map(|(name, value)| {
             (
@@ -87,7 +88,7 @@ pub fn find_entrypoint(root: &Path, entrypoint: &str) -> Result<PathBuf, String>
             Ok(_) => Ok(path),
         };
     }
-    let found = process::PATH
+    let found = place::PATH
         .split(':')
         .map(|it| Path::new(it).join(entrypoint))
         .find(|it| runnable(it));
@@ -95,7 +96,7 @@ pub fn find_entrypoint(root: &Path, entrypoint: &str) -> Result<PathBuf, String>
         true => format!(
             "there is no program `{entrypoint}`; for the file in the project write `./{entrypoint}`"
         ),
-        false => format!("there is no program `{entrypoint}` in {}", process::PATH),
+        false => format!("there is no program `{entrypoint}` in {}", place::PATH),
     })
 }
 

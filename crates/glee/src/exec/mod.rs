@@ -6,9 +6,13 @@ mod command;
 mod denied;
 mod egress;
 pub mod http;
+mod place;
 pub mod probe;
 mod process;
 mod python;
+mod streams;
+
+use std::sync::Arc;
 
 use glee_core::admit::Admitted;
 use glee_core::model::Exec;
@@ -18,6 +22,7 @@ use glee_core::shape::Raw;
 use serde_json::Value;
 
 use http::{HttpExec, HttpPolicy};
+use python::Warm;
 
 pub use by_hand::{ByHand, Ran, Streams};
 pub use cage::Cage;
@@ -28,15 +33,27 @@ pub use python::{find_interpreter, search_path};
 pub struct Executors {
     http: HttpExec,
     cage: Cage,
+    warm: Option<Arc<Warm>>,
 }
 
 impl Executors {
-    pub fn new(policy: HttpPolicy, cage: Cage) -> Executors {
+    pub fn new(policy: HttpPolicy, cage: Cage, stay: Stay) -> Executors {
         Executors {
             http: HttpExec::new(policy),
             cage,
+            warm: match stay {
+                Stay::ForOneCall => None,
+                Stay::ForMany => Some(Arc::default()),
+            },
         }
     }
+}
+
+/// How long the program stays. One that stays for many calls keeps interpreters ready for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stay {
+    ForOneCall,
+    ForMany,
 }
 
 impl Executor for Executors {
@@ -57,7 +74,7 @@ impl Executor for Executors {
             match &call.spec().exec {
                 Exec::Http(it) => self.http.run(it, call).await,
                 Exec::Command(it) => command::run(it, call, &self.cage).await,
-                Exec::Python(it) => python::run(it, call, &self.cage).await,
+                Exec::Python(it) => python::run(it, call, &self.cage, self.warm.as_ref()).await,
             }
         })
     }

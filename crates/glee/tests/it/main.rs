@@ -15,3 +15,4 @@ mod layers;
 mod properties;
 mod support;
 mod upstream;
+mod warm_python;

@@ -90,6 +90,7 @@ pub(crate) fn wiring(secrets: BTreeMap<String, String>, answer: Answer) -> Wirin
         approver: std::sync::Arc::new(Person(answer)),
         secrets: std::sync::Arc::new(Known(secrets)),
         launcher: GLEE.into(),
+        stay: glee::exec::Stay::ForMany,
     }
 }
 

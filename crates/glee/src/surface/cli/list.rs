@@ -4,9 +4,10 @@ use serde_json::json;
 
 use super::status::Status;
 use super::{Session, print};
+use crate::exec::Stay;
 
 pub(super) fn run(session: &Session) -> anyhow::Result<Status> {
-    let app = session.app()?;
+    let app = session.app(Stay::ForOneCall)?;
     let tools = app.tools();
     if session.json {
         let listed: Vec<_> = tools

@@ -22,6 +22,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::app::{App, Wiring};
 use crate::approve::terminal::Terminal;
+use crate::exec::Stay;
 use crate::project::Project;
 
 use status::Status;
@@ -136,7 +137,13 @@ impl Session {
         }
     }
 
-    fn app(&self) -> anyhow::Result<App> {
-        Ok(App::open(self.project()?, Wiring::with(Terminal))?)
+    fn app(&self, stay: Stay) -> anyhow::Result<App> {
+        Ok(App::open(
+            self.project()?,
+            Wiring {
+                stay,
+                ..Wiring::with(Terminal)
+            },
+        )?)
     }
 }

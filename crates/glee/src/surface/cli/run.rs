@@ -9,6 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::status::{self, Status};
 use super::{Session, params, print};
 use crate::app::{App, Call};
+use crate::exec::Stay;
 
 /// Run a tool.
 ///
@@ -50,7 +51,7 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 pub(super) fn run(session: &Session, args: Args) -> anyhow::Result<Status> {
-    let app = session.app()?;
+    let app = session.app(Stay::ForOneCall)?;
     let spec = app.tools().find(&args.name).ok();
     let call = Call {
         args: params::read(args.params.as_deref(), &args.param, spec.as_deref())?,

@@ -15,6 +15,7 @@ use super::run::seconds;
 use super::status::{self, Status};
 use super::{Session, print};
 use crate::app::{App, cage_without_project};
+use crate::exec::Stay;
 use crate::exec::probe::{ATTEMPTS, Unless};
 use crate::exec::{ByHand, Streams};
 
@@ -92,9 +93,13 @@ pub(super) fn run(session: &Session, args: Args) -> anyhow::Result<Status> {
         .build()?;
     let done = runtime.block_on(async {
         match args.command {
-            Command::Explain { name } => explain(session, &session.app()?, &name).await,
+            Command::Explain { name } => {
+                explain(session, &session.app(Stay::ForOneCall)?, &name).await
+            }
             Command::Exec(args) => exec(session, *args).await,
-            Command::Probe { tool } => probe(session, &session.app()?, tool.as_deref()).await,
+            Command::Probe { tool } => {
+                probe(session, &session.app(Stay::ForOneCall)?, tool.as_deref()).await
+            }
         }
     });
     runtime.shutdown_background();
@@ -163,7 +168,7 @@ async fn exec(session: &Session, args: ExecArgs) -> anyhow::Result<Status> {
     // By hand also works outside of a project; then this directory is what no grant may open up.
     let (cage, root) = match session.project() {
         Ok(_) => {
-            let app = session.app()?;
+            let app = session.app(Stay::ForOneCall)?;
             (app.cage().clone(), app.project().root().to_owned())
         }
         Err(_) if session.root.is_none() => (cage_without_project(), here.clone()),

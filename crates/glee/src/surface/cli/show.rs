@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::status::{self, Status};
 use super::{Session, print};
+use crate::exec::Stay;
 
 /// Show one tool: what it takes, what it gives, what it may touch, and how to call it.
 #[derive(clap::Args)]
@@ -15,7 +16,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(session: &Session, args: &Args) -> anyhow::Result<Status> {
-    let app = session.app()?;
+    let app = session.app(Stay::ForOneCall)?;
     match app.tools().find(&args.name) {
         Ok(spec) if session.json => print::json(&as_json(&spec))?,
         Ok(spec) => print::out(&as_text(&spec))?,

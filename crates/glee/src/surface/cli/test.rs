@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::status::{self, Status};
 use super::{Session, print};
 use crate::app::{App, Call};
+use crate::exec::Stay;
 
 /// Run the examples of the manifests as tests.
 ///
@@ -29,7 +30,7 @@ enum Verdict {
 }
 
 pub(super) fn run(session: &Session, args: &Args) -> anyhow::Result<Status> {
-    let app = session.app()?;
+    let app = session.app(Stay::ForMany)?;
     let tools = app.tools();
     for name in &args.names {
         if let Err(failure) = tools.find(name) {

@@ -1,109 +1,12 @@
-//! A Python function in a process of its own. Its result comes over its own channel.
+//! Which python runs a function, and where its modules are.
 
-use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use glee_core::admit::Admitted;
-use glee_core::model::{Format, Python};
-use glee_core::outcome::{Failure, FailureKind};
+use glee_core::model::Python;
 use glee_core::permission::absolute;
-use glee_core::shape::{Body, Raw};
-use serde_json::{Map, Value, json};
-
-use super::cage::Cage;
-use super::process::{self, Captured, Finished, Job, Place, too_large};
-
-const RUNNER: &str = include_str!("runner.py");
-
-pub(super) async fn run(python: &Python, call: &Admitted, cage: &Cage) -> Result<Raw, Failure> {
-    let interpreter = find_interpreter(call.root(), python.venv.as_deref())
-        .map_err(|why| Failure::new(FailureKind::ExecutionError, why))?;
-    let place = Place::make(call, cage).await?;
-    let job = Job {
-        program: interpreter,
-        args: ["-I", "-B", "-c", RUNNER].map(OsString::from).into(),
-        env: process::environment(call, &python.env, place.scratch())?,
-        cwd: place.cwd(absolute(call.root(), &python.cwd))?,
-        stdin: Vec::new(),
-        request: Some(request(python, call)?.to_string().into_bytes()),
-    };
-    let finished = process::run(job, &place, call, cage).await?;
-    answer(call, &finished)
-}
-
-pub(super) fn preview(python: &Python, call: &Admitted) -> Result<Value, Failure> {
-    let interpreter = find_interpreter(call.root(), python.venv.as_deref())
-        .map_err(|why| Failure::new(FailureKind::ExecutionError, why))?;
-    let mut shown = request(python, call)?;
-    if let Value::Object(map) = &mut shown {
-        map.insert("python".into(), interpreter.display().to_string().into());
-    }
-    Ok(shown)
-}
-
-fn request(python: &Python, call: &Admitted) -> Result<Value, Failure> {
-    let scope = call.scope();
-    let mut args = Vec::new();
-    for template in &python.args {
-        args.extend(template.fill(&scope).map_err(too_large)?);
-    }
-    let mut kwargs = Map::new();
-    for (name, template) in &python.kwargs {
-        if let Some(value) = template.fill(&scope).map_err(too_large)? {
-            kwargs.insert(name.clone(), value);
-        }
-    }
-    Ok(json!({
-        "module": python.module,
-        "function": python.function,
-        "args": args,
-        "kwargs": kwargs,
-        "cwd": absolute(call.root(), &python.cwd).display().to_string(),
-        "return": match call.spec().outputs.format { Format::Json => "json", Format::Text => "text" },
-    }))
-}
-
-/// The answer is a line of JSON that says how it went, then the result itself.
-fn answer(call: &Admitted, finished: &Finished) -> Result<Raw, Failure> {
-    let bytes = &finished.answer.bytes;
-    let split = bytes.iter().position(|&b| b == b'\n');
-    let head = split.and_then(|at| serde_json::from_slice::<Value>(&bytes[..at]).ok());
-    let (Some(at), Some(head)) = (split, head) else {
-        return Err(process::bad_exit(call, finished).with("reason", "the function gave no result"));
-    };
-    if head["ok"] == true {
-        let kept = bytes.len().min(at + 1 + call.spec().limits.output_bytes);
-        let answer = Captured {
-            bytes: bytes[at + 1..kept].to_vec(),
-            total: finished.answer.total - at as u64 - 1,
-        };
-        let truncated = answer.truncated();
-        return Ok(Raw {
-            body: Body::Bytes(answer.bytes),
-            truncated,
-        });
-    }
-    let text = |key: &str| head[key].as_str().unwrap_or_default().to_owned();
-    let (kind, message) = (text("type"), text("message"));
-    let said = if message.is_empty() {
-        kind.clone()
-    } else {
-        format!("{kind}: {message}")
-    };
-    let failure = Failure::new(
-        FailureKind::ExecutionError,
-        format!("`{}` raised {said}", call.spec().name),
-    );
-    Err(process::teach(failure, call, &said)
-        .with("type", kind)
-        .with("message", message)
-        .with("traceback", text("traceback"))
-        .with("stdout", finished.stdout.shown(call))
-        .with("stderr", finished.stderr.shown(call)))
-}
 
 /// The interpreter of a virtual environment, or the system's python3.
 pub fn find_interpreter(root: &Path, venv: Option<&str>) -> Result<PathBuf, String> {
@@ -128,7 +31,7 @@ pub fn find_interpreter(root: &Path, venv: Option<&str>) -> Result<PathBuf, Stri
 /// What the module is read from, below its `cwd`: one file, or the directory of its package. Any
 /// directory can be imported from, so outside the project it must say that it is a package: with
 /// `cwd: /`, a module `etc.x` would grant all of /etc.
-pub(super) fn module_files(root: &Path, python: &Python) -> Option<PathBuf> {
+pub(in crate::exec) fn module_files(root: &Path, python: &Python) -> Option<PathBuf> {
     let first = python.module.split('.').next()?;
     let place = absolute(root, &python.cwd).join(first);
     let file = place.with_extension("py");

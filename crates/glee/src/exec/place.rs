@@ -1,0 +1,151 @@
+//! Where a call runs: what holds it, its scratch directory, its environment.
+
+use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use glee_core::admit::Admitted;
+use glee_core::outcome::{Failure, FailureKind};
+use glee_core::permission::Network;
+use glee_core::template::Template;
+use glee_sandbox::{Confinement, PROXY_ADDRESS, Profile, Tier};
+use tempfile::TempDir;
+
+use super::cage::Cage;
+use super::process::{invalid, too_large};
+
+/// Where programs are looked for, and what a tool finds in its own PATH.
+pub(super) const PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
+
+/// Where a call runs: what holds it, and a private directory that is gone afterwards.
+pub(super) struct Place {
+    pub(super) profile: Profile,
+    scratch: Scratch,
+}
+
+enum Scratch {
+    /// The sandbox gives every call a /tmp of its own.
+    OfSandbox,
+    OfHost(TempDir),
+}
+
+impl Place {
+    pub(super) async fn make(call: &Admitted, cage: &Cage) -> Result<Place, Failure> {
+        let mut profile = cage.profile(call.spec(), call.root())?;
+        let strength = cage.strength(profile.clone()).await?;
+        let scratch = match strength.tier {
+            Tier::Full | Tier::FullWithoutCgroup => Scratch::OfSandbox,
+            Tier::Landlock | Tier::None => {
+                let directory = host_scratch()?;
+                profile.write.push(directory.path().to_owned());
+                Scratch::OfHost(directory)
+            }
+        };
+        Ok(Place { profile, scratch })
+    }
+
+    /// Whether the sandbox can tell what a call left behind.
+    pub(super) fn is_private(&self) -> bool {
+        matches!(self.scratch, Scratch::OfSandbox)
+    }
+
+    pub(super) fn scratch(&self) -> &Path {
+        match &self.scratch {
+            Scratch::OfSandbox => Path::new("/tmp"),
+            Scratch::OfHost(directory) => directory.path(),
+        }
+    }
+
+    /// The working directory, if it exists inside. Otherwise the tool has no use for it, and starts in
+    /// its scratch directory.
+    pub(super) fn cwd(&self, wanted: PathBuf) -> Result<PathBuf, Failure> {
+        let real = wanted
+            .canonicalize()
+            .ok()
+            .filter(|it| it.is_dir())
+            .ok_or_else(|| {
+                let message = format!(
+                    "the working directory `{}` does not exist",
+                    wanted.display()
+                );
+                Failure::new(FailureKind::ExecutionError, message)
+            })?;
+        let seen = exists_inside(&self.profile, &real);
+        let confined = self.profile.confinement != Confinement::Off;
+        Ok(if confined && !seen {
+            self.scratch().to_owned()
+        } else {
+            real
+        })
+    }
+}
+
+/// Whether a directory is there in the sandbox: granted, or on the way to something granted.
+pub(super) fn exists_inside(profile: &Profile, directory: &Path) -> bool {
+    let mut granted = profile.read.iter().chain(&profile.write);
+    granted.any(|it| directory.starts_with(it) || it.starts_with(directory))
+}
+
+fn host_scratch() -> Result<TempDir, Failure> {
+    tempfile::Builder::new()
+        .prefix("glee-")
+        .permissions(std::fs::Permissions::from_mode(0o700))
+        .tempdir()
+        .map_err(|err| {
+            Failure::new(
+                FailureKind::Internal,
+                format!("no scratch directory could be made: {err}"),
+            )
+        })
+}
+
+/// What every child has: nothing of glee's own gets in.
+pub(super) fn bare_environment(call: &Admitted, scratch: &Path) -> Vec<(OsString, OsString)> {
+    let mut env: Vec<(OsString, OsString)> = vec![
+        ("PATH".into(), PATH.into()),
+        ("HOME".into(), scratch.into()),
+        ("TMPDIR".into(), scratch.into()),
+        ("LANG".into(), "C.UTF-8".into()),
+    ];
+    if let Network::Hosts(_) = call.grant().network {
+        for name in [
+            "http_proxy",
+            "https_proxy",
+            "HTTP_PROXY",
+            "HTTPS_PROXY",
+            "ALL_PROXY",
+            "all_proxy",
+        ] {
+            env.push((name.into(), format!("http://{PROXY_ADDRESS}").into()));
+        }
+    }
+    env
+}
+
+/// The environment of a call: that, the declared secrets, and what its manifest sets.
+pub(super) fn environment(
+    call: &Admitted,
+    extra: &[(String, Template)],
+    scratch: &Path,
+) -> Result<Vec<(OsString, OsString)>, Failure> {
+    let mut env = bare_environment(call, scratch);
+    let mut set = |name: &str, value: String| {
+        env.retain(|(known, _)| known != name);
+        env.push((name.into(), value.into()));
+    };
+    for (name, secret) in call.secrets() {
+        set(name, secret.reveal().to_owned());
+    }
+    let scope = call.scope();
+    for (name, template) in extra {
+        if let Some(value) = template.text(&scope).map_err(too_large)? {
+            if value.contains('\0') {
+                return Err(invalid(format!(
+                    "the environment variable `{name}` cannot hold NUL"
+                )));
+            }
+            set(name, value);
+        }
+    }
+    Ok(env)
+}

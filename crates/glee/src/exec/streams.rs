@@ -1,0 +1,152 @@
+//! The streams of a child: fed and captured together, so that none can block another.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use glee_core::admit::Admitted;
+use glee_core::outcome::Truncated;
+use glee_core::redact::Redactor;
+use rustix::pipe::{PipeFlags, pipe_with};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::pipe;
+
+/// How much of a stream goes into a failure.
+const SHOWN: usize = 16 << 10;
+/// Room, in an answer, for what stands before the result itself.
+const ANSWER_HEAD: usize = 64 << 10;
+
+/// Our ends of a child's streams.
+pub(super) struct Streams {
+    stdin: (pipe::Sender, Vec<u8>),
+    stdout: pipe::Receiver,
+    stderr: pipe::Receiver,
+    /// What the child can read from descriptor 3, and what it answers on descriptor 4.
+    exchange: Option<((pipe::Sender, Vec<u8>), pipe::Receiver)>,
+}
+
+/// What came out of a child.
+pub(super) struct Collected {
+    pub(super) stdout: Captured,
+    pub(super) stderr: Captured,
+    pub(super) answer: Captured,
+}
+
+impl Streams {
+    /// The child's ends, in the order of their descriptors, and ours.
+    pub(super) fn open(
+        stdin: Vec<u8>,
+        request: Option<Vec<u8>>,
+    ) -> io::Result<(Vec<OwnedFd>, Streams)> {
+        let (stdin_child, stdin) = into_child(stdin)?;
+        let (stdout, stdout_child) = from_child()?;
+        let (stderr, stderr_child) = from_child()?;
+        let mut fds = vec![stdin_child, stdout_child, stderr_child];
+        let exchange = match request {
+            None => None,
+            Some(request) => {
+                let (request_child, request) = into_child(request)?;
+                let (answer, answer_child) = from_child()?;
+                fds.extend([request_child, answer_child]);
+                Some((request, answer))
+            }
+        };
+        Ok((
+            fds,
+            Streams {
+                stdin,
+                stdout,
+                stderr,
+                exchange,
+            },
+        ))
+    }
+
+    /// Feeds and reads until every end is closed, keeping so much of each stream.
+    pub(super) async fn collect(self, keep: usize) -> Collected {
+        let exchange = async {
+            match self.exchange {
+                None => Captured::default(),
+                Some((request, answer)) => {
+                    tokio::join!(capture(answer, keep + ANSWER_HEAD), feed(request)).0
+                }
+            }
+        };
+        let (stdout, stderr, answer, ()) = tokio::join!(
+            capture(self.stdout, keep),
+            capture(self.stderr, keep),
+            exchange,
+            feed(self.stdin)
+        );
+        Collected {
+            stdout,
+            stderr,
+            answer,
+        }
+    }
+}
+
+/// The beginning of a stream, and how long it really was.
+#[derive(Default)]
+pub(super) struct Captured {
+    pub(super) bytes: Vec<u8>,
+    pub(super) total: u64,
+}
+
+impl Captured {
+    pub(super) fn truncated(&self) -> Option<Truncated> {
+        let kept = self.bytes.len() as u64;
+        (self.total > kept).then_some(Truncated {
+            kept,
+            total: Some(self.total),
+        })
+    }
+
+    /// For people and models: the end of it, where programs say what went wrong. Secrets go before
+    /// it is cut, because half of one would be recognised by nobody.
+    pub(super) fn shown(&self, call: &Admitted) -> String {
+        let text = String::from_utf8_lossy(&self.bytes).into_owned();
+        let redactor = Redactor::new(call.secrets());
+        let text = match self.truncated() {
+            Some(_) => redactor.cut_text(text),
+            None => redactor.text(text),
+        };
+        match text.len().checked_sub(SHOWN) {
+            None | Some(0) => text,
+            Some(start) => format!("…{}", &text[text.ceil_char_boundary(start)..]),
+        }
+    }
+}
+
+fn into_child(bytes: Vec<u8>) -> io::Result<(OwnedFd, (pipe::Sender, Vec<u8>))> {
+    let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+    set_nonblocking(&write)?;
+    Ok((read, (pipe::Sender::from_owned_fd(write)?, bytes)))
+}
+
+pub(super) fn from_child() -> io::Result<(pipe::Receiver, OwnedFd)> {
+    let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+    set_nonblocking(&read)?;
+    Ok((pipe::Receiver::from_owned_fd(read)?, write))
+}
+
+fn set_nonblocking(fd: &OwnedFd) -> io::Result<()> {
+    rustix::io::ioctl_fionbio(fd, true)?;
+    Ok(())
+}
+
+/// A child that does not read its input is no failure.
+async fn feed((mut pipe, bytes): (pipe::Sender, Vec<u8>)) {
+    let _ = pipe.write_all(&bytes).await;
+}
+
+/// Reads to the end, keeps the beginning. A child is never blocked by what is thrown away.
+pub(super) async fn capture(mut pipe: pipe::Receiver, keep: usize) -> Captured {
+    let mut captured = Captured::default();
+    let mut chunk = vec![0; 64 << 10];
+    while let Ok(length @ 1..) = pipe.read(&mut chunk).await {
+        captured.total += length as u64;
+        let room = keep - captured.bytes.len();
+        captured.bytes.extend_from_slice(&chunk[..length.min(room)]);
+    }
+    captured
+}

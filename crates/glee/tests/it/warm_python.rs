@@ -1,0 +1,173 @@
+//! Interpreters that stay between calls carry nothing from one call to the next.
+
+use std::collections::BTreeMap;
+
+use glee::app::{App, Call};
+use glee_core::outcome::{Failure, FailureKind};
+use glee_core::port::{Answer, Caller, Cancel};
+use serde_json::{Value, json};
+
+use crate::support::{Scene, wiring};
+
+const MANIFEST: &str = "\
+name: tool
+description: A function
+kind: python
+version: 1
+inputs: {schema: {type: object, properties: {do: {type: string, description: What to do}}}}
+outputs: {format: json}
+exec: {python: {module: main, function: run, args: ['${do}'], cwd: .glee/tools/tool, timeout_ms: 2000}}
+permissions: {network: false, secrets: {TOKEN: {type: string}}}
+approval: {required: false}
+";
+
+const MODULE: &str = r#"
+import os, random, subprocess, sys, time
+
+IMPORTED = os.urandom(8).hex()
+AT_IMPORT = sorted(os.environ)
+calls = 0
+
+def run(do):
+    global calls
+    calls += 1
+    if do == "leave a file":
+        open("/tmp/left", "w").write("x")
+    if do == "leave a process":
+        subprocess.Popen(["sleep", "600"], start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    if do == "hang":
+        time.sleep(600)
+    if do == "die":
+        os._exit(7)
+    if do == "kill the keeper":
+        os.kill(os.getppid(), 9)
+        time.sleep(600)
+    memory = "closed"
+    try:
+        open(f"/proc/{os.getppid()}/mem", "r+b")
+        memory = "open"
+    except OSError:
+        pass
+    return {
+        "imported": IMPORTED, "calls": calls, "random": random.random(), "at_import": AT_IMPORT,
+        "token": os.environ.get("TOKEN") is not None, "scratch": os.listdir("/tmp"), "memory": memory,
+        "processes": len([it for it in os.listdir("/proc") if it.isdigit()]),
+    }
+"#;
+
+struct Stage {
+    scene: Scene,
+    app: App,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Stage {
+    fn set(module: &str) -> Stage {
+        let scene = Scene::new();
+        scene.write(".glee/tools/tool/tool.yml", MANIFEST);
+        scene.write(".glee/tools/tool/main.py", module);
+        let secrets = BTreeMap::from([("TOKEN".to_owned(), "secret-token-1".to_owned())]);
+        let app = App::open(scene.project(), wiring(secrets, Answer::Approved)).unwrap();
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        Stage {
+            scene,
+            app,
+            runtime,
+        }
+    }
+
+    fn call(&self, what: &str) -> Result<Value, Failure> {
+        let call = Call {
+            tool: "tool".into(),
+            args: json!({"do": what}).as_object().unwrap().clone(),
+            caller: Caller {
+                name: "user".into(),
+            },
+            timeout: None,
+            cancel: Cancel::never(),
+        };
+        self.runtime
+            .block_on(self.app.call(call))
+            .result
+            .map(|it| it.value)
+    }
+}
+
+#[test]
+fn the_module_is_imported_once_and_nothing_leaks() {
+    let stage = Stage::set(MODULE);
+    let first = stage.call("").unwrap();
+    let second = stage.call("").unwrap();
+    assert_eq!(
+        first["imported"], second["imported"],
+        "the interpreter did not stay"
+    );
+    assert_eq!((&first["calls"], &second["calls"]), (&json!(1), &json!(1)));
+    assert_ne!(first["random"], second["random"]);
+    assert_eq!(first["token"], true);
+    assert!(
+        !first["at_import"]
+            .as_array()
+            .unwrap()
+            .contains(&json!("TOKEN")),
+        "{first}"
+    );
+    assert_eq!(first["memory"], "closed");
+}
+
+#[test]
+fn what_a_call_leaves_behind_is_gone_for_the_next() {
+    for left in ["leave a file", "leave a process"] {
+        let stage = Stage::set(MODULE);
+        let clean = stage.call("").unwrap();
+        let first = stage.call(left).unwrap();
+        let second = stage.call("").unwrap();
+        assert_eq!(clean["imported"], first["imported"]);
+        assert_ne!(
+            first["imported"], second["imported"],
+            "{left}: the interpreter was kept"
+        );
+        assert_eq!(clean["scratch"], second["scratch"], "{left}");
+        assert_eq!(clean["processes"], second["processes"], "{left}");
+    }
+}
+
+#[test]
+fn a_changed_file_is_imported_anew() {
+    let stage = Stage::set(MODULE);
+    let first = stage.call("").unwrap();
+    stage.scene.write(
+        ".glee/tools/tool/main.py",
+        &format!("{MODULE}\n# changed\n"),
+    );
+    assert_ne!(stage.call("").unwrap()["imported"], first["imported"]);
+}
+
+#[test]
+fn the_end_of_a_call_is_the_end() {
+    let stage = Stage::set(MODULE);
+    for (what, kind) in [
+        ("hang", FailureKind::Timeout),
+        ("die", FailureKind::ExecutionError),
+        ("kill the keeper", FailureKind::ExecutionError),
+    ] {
+        stage.call("").unwrap();
+        assert_eq!(stage.call(what).unwrap_err().kind, kind, "{what}");
+        stage.call("").unwrap();
+    }
+}
+
+#[test]
+fn a_module_with_threads_is_not_forked() {
+    let threads = "import threading, time\nthreading.Thread(target=time.sleep, args=(600,), daemon=True).start()\n";
+    let stage = Stage::set(&format!("{threads}{MODULE}"));
+    let (first, second) = (stage.call("").unwrap(), stage.call("").unwrap());
+    assert_ne!(first["imported"], second["imported"]);
+}
+
+#[test]
+fn a_module_that_cannot_be_imported_says_why() {
+    let stage = Stage::set("import nothing_of_that_name\n");
+    let failure = stage.call("").unwrap_err();
+    assert_eq!(failure.details["type"], "ModuleNotFoundError");
+}
