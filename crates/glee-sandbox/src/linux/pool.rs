@@ -17,11 +17,14 @@ use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, so
 use super::cgroup;
 use super::launcher::ARGUMENT;
 use super::message::{read_strength, read_unavailable, read_weaker, write_profile, write_setup};
+use super::placeholder;
 use super::wire::{Control, Frame, Kind, Malformed, Peeked};
 use crate::{Profile, StartError, Strength, Tier};
 
 /// An unused launcher is kept this long.
 const IDLE: Duration = Duration::from_secs(60);
+/// One that holds the place of a path that does not exist is in the way of others, and kept shorter.
+const IDLE_HOLDING: Duration = Duration::from_secs(3);
 /// More launchers than this do not wait for the same profile; a burst of calls must not leave a crowd behind.
 const MOST_IDLE: usize = 32;
 /// A launcher that was told to go and is still there after this is killed.
@@ -31,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// A launcher is replaced after this, so that an updated system becomes visible.
 const AGE: Duration = Duration::from_secs(600);
 const TICK: Duration = Duration::from_millis(100);
-const IDLE_TICK: Duration = Duration::from_secs(5);
+const IDLE_TICK: Duration = Duration::from_secs(1);
 
 /// A running launcher and the socket to it.
 pub(super) struct Launcher {
@@ -41,6 +44,8 @@ pub(super) struct Launcher {
     profile: Key,
     made: Instant,
     granted: Vec<(PathBuf, Identity)>,
+    /// How long it waits unused.
+    idle: Duration,
     /// Whether the last warden has left and the next one has not yet said that it is ready.
     pub(super) awaits_warden: bool,
 }
@@ -131,6 +136,11 @@ fn identities(profile: &Profile) -> Vec<(PathBuf, Identity)> {
         .into_iter()
         .flatten();
     paths.map(|it| (it.clone(), identity(it))).collect()
+}
+
+fn holds_places(profile: &Profile) -> bool {
+    let mut parts = profile.protect.iter().flat_map(|it| it.ancestors());
+    parts.any(placeholder::is_at)
 }
 
 struct Idle {
@@ -278,6 +288,11 @@ impl Pool {
             profile: terms.bytes.clone(),
             made: Instant::now(),
             granted: identities(terms.profile),
+            idle: if holds_places(terms.profile) {
+                IDLE_HOLDING
+            } else {
+                IDLE
+            },
             awaits_warden: false,
         }))
     }
@@ -314,7 +329,7 @@ impl Pool {
         self.idle().retain(|_, launchers| {
             stale.extend(
                 launchers
-                    .extract_if(.., |it| it.since.elapsed() > IDLE)
+                    .extract_if(.., |it| it.since.elapsed() > it.launcher.idle)
                     .map(|it| it.launcher),
             );
             !launchers.is_empty()
