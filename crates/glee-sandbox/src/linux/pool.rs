@@ -15,6 +15,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, socketpair};
 
 use super::cgroup;
+use super::grants::{Access, settle};
 use super::launcher::ARGUMENT;
 use super::message::{read_strength, read_unavailable, read_weaker, write_profile, write_setup};
 use super::placeholder;
@@ -27,6 +28,7 @@ const IDLE: Duration = Duration::from_secs(60);
 const IDLE_HOLDING: Duration = Duration::from_secs(3);
 /// More launchers than this do not wait for the same profile; a burst of calls must not leave a crowd behind.
 const MOST_IDLE: usize = 32;
+const MOST_IDLE_OF_ALL: usize = 128;
 /// A launcher that was told to go and is still there after this is killed.
 const GRACE: Duration = Duration::from_secs(2);
 /// A launcher that does not answer for this long is given up.
@@ -132,15 +134,20 @@ fn identity(path: &Path) -> Identity {
 /// A grant is bound to what its path led to when the launcher was made. When that was replaced since, the launcher
 /// shows what is no longer there.
 fn identities(profile: &Profile) -> Vec<(PathBuf, Identity)> {
-    let paths = [&profile.read, &profile.write, &profile.protect]
-        .into_iter()
-        .flatten();
-    paths.map(|it| (it.clone(), identity(it))).collect()
+    let known = |path: PathBuf| {
+        let identity = identity(&path);
+        (path, identity)
+    };
+    settle(profile).into_iter().map(|it| known(it.0)).collect()
 }
 
 fn holds_places(profile: &Profile) -> bool {
-    let mut parts = profile.protect.iter().flat_map(|it| it.ancestors());
-    parts.any(placeholder::is_at)
+    let protected = settle(profile)
+        .into_iter()
+        .filter(|it| it.1 == Access::Protected);
+    protected
+        .flat_map(|it| it.0.ancestors().map(placeholder::is_at).collect::<Vec<_>>())
+        .any(|it| it)
 }
 
 struct Idle {
@@ -219,17 +226,23 @@ impl Pool {
         }
     }
 
-    /// Keeps a launcher for the next call, unless there are enough.
+    /// Keeps a launcher for the next call. When there are too many of its kind it goes, and when there are too many at
+    /// all, the one that has waited longest.
     pub(super) fn put(&self, launcher: Launcher) {
-        let mut all = self.idle();
-        let idle = all.entry(launcher.profile.clone()).or_default();
-        if idle.len() < MOST_IDLE {
-            idle.push(Idle {
-                since: Instant::now(),
-                launcher,
-            });
-        } else {
-            drop(all);
+        let surplus = {
+            let mut all = self.idle();
+            let same = all.entry(launcher.profile.clone()).or_default();
+            if same.len() < MOST_IDLE {
+                same.push(Idle {
+                    since: Instant::now(),
+                    launcher,
+                });
+                take_surplus(&mut all)
+            } else {
+                Some(launcher)
+            }
+        };
+        if let Some(launcher) = surplus {
             self.retire(launcher);
         }
     }
@@ -336,6 +349,18 @@ impl Pool {
         });
         stale
     }
+}
+
+fn take_surplus(all: &mut HashMap<Key, Vec<Idle>>) -> Option<Launcher> {
+    if all.values().map(Vec::len).sum::<usize>() <= MOST_IDLE_OF_ALL {
+        return None;
+    }
+    // The first of each kind has waited longest, because the last is taken first.
+    let oldest = all
+        .values_mut()
+        .filter(|it| !it.is_empty())
+        .min_by_key(|it| it[0].since)?;
+    Some(oldest.remove(0).launcher)
 }
 
 impl Drop for Pool {

@@ -241,3 +241,24 @@ fn groups_in(dir: &std::path::Path) -> Vec<PathBuf> {
     }
     found
 }
+
+#[test]
+fn launchers_of_many_profiles_do_not_pile_up() {
+    let sandbox = sandbox();
+    let dir = tempfile::tempdir().unwrap();
+    let own = format!("PPid:\t{}", std::process::id());
+    let launchers = || {
+        let all = marked("glee-sandbox-launcher __launcher").into_iter();
+        all.filter(|it| fs::read_to_string(it.join("status")).is_ok_and(|it| it.contains(&own)))
+            .count()
+    };
+    for number in 0..150 {
+        let path = dir.path().join(number.to_string());
+        fs::create_dir(&path).unwrap();
+        let mut granted = profile(Confinement::Required);
+        granted.write.push(path);
+        assert_eq!(sh(&sandbox, &granted, "echo x").ok(), "x\n");
+    }
+    // Others run beside this test, and each of them keeps a few.
+    within(Duration::from_secs(10), || launchers() < 190);
+}
