@@ -74,14 +74,13 @@ impl Launcher {
         }
     }
 
-    /// Sends an order and waits for what became of it.
-    pub(super) fn order(&mut self, body: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<Frame> {
+    /// Hands an order over. When this fails, nothing of it was run.
+    pub(super) fn order(&mut self, body: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
         if self.awaits_warden && self.answer()?.kind != Kind::Ready {
             return Err(io::ErrorKind::InvalidData.into());
         }
         self.awaits_warden = false;
-        self.control.send(Kind::Order, body, fds)?;
-        self.answer()
+        self.control.send(Kind::Order, body, fds)
     }
 }
 

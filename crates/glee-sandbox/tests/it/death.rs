@@ -74,6 +74,31 @@ fn the_tree_dies_with_the_warden_and_with_the_launcher() {
 }
 
 #[test]
+fn a_launcher_that_died_while_it_waited_is_replaced() {
+    let sandbox = sandbox();
+    let mut unusual = profile(Confinement::Required);
+    unusual.limits.open_files = Some(987);
+    assert_eq!(sh(&sandbox, &unusual, "ulimit -n").ok(), "987\n");
+    let own = format!("PPid:\t{}\n", std::process::id());
+    for launcher in marked("glee-sandbox-launcher __launcher") {
+        let ours = fs::read_to_string(launcher.join("status")).is_ok_and(|it| it.contains(&own));
+        let limits = |it: PathBuf| fs::read_to_string(it.join("limits")).unwrap_or_default();
+        let children = fs::read_to_string(
+            launcher
+                .join("task")
+                .join(launcher.file_name().unwrap())
+                .join("children"),
+        );
+        let warden = children.unwrap_or_default().trim().to_owned();
+        if ours && limits(PathBuf::from("/proc").join(warden)).contains(" 987 ") {
+            rustix::process::kill_process(pid(&launcher), rustix::process::Signal::KILL).unwrap();
+        }
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(sh(&sandbox, &unusual, "ulimit -n").ok(), "987\n");
+}
+
+#[test]
 fn the_tree_dies_when_glee_is_killed() {
     if let Ok(mark) = std::env::var("GLEE_TEST_VICTIM") {
         // This is the process that plays glee below.
