@@ -107,6 +107,10 @@ impl Root {
         self.unprotected.clone().map_or(Ok(()), Err)
     }
 
+    pub(super) fn holds_grants_inside_scratch(&self) -> bool {
+        !self.inside_scratch.is_empty()
+    }
+
     /// Puts grants inside scratch directories back where they belong, in the fresh scratch of a cell.
     pub(super) fn attach_inside_scratch(&self) -> io::Result<()> {
         for (number, path) in self.inside_scratch.iter().enumerate() {
