@@ -4,6 +4,7 @@
 //! decides about times.
 
 use std::fs::File;
+use std::hint::black_box;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -39,28 +40,45 @@ fn main() {
     call(&sandbox, &confined);
     call(&sandbox, &off);
 
-    for (name, gap) in [
-        ("back to back", Duration::ZERO),
-        ("20 ms apart", Duration::from_millis(20)),
+    let mut resident = Vec::new();
+    for (name, gap, rounds, megabytes) in [
+        ("back to back", Duration::ZERO, 1000, 0),
+        ("20 ms apart", Duration::from_millis(20), 100, 0),
+        ("500 MB resident", Duration::ZERO, 500, 500),
     ] {
-        let rounds = if gap.is_zero() { 1000 } else { 100 };
+        resident.resize(megabytes << 20, 1_u8);
+        black_box(&resident);
         let mut times = [const { Vec::new() }; 3];
         for _ in 0..rounds {
             times[0].push(timed(gap, plain));
             times[1].push(timed(gap, || call(&sandbox, &confined)));
             times[2].push(timed(gap, || call(&sandbox, &off)));
         }
-        let median = |times: &mut Vec<Duration>| {
-            times.sort();
-            times[times.len() / 2].as_secs_f64() * 1e6
-        };
-        let [plain, confined, off] = times.each_mut().map(median);
+        let [plain, confined, off] = times.each_mut().map(|it| median(it));
         println!(
             "{name}: plain {plain:.0} us, confined {confined:.0} us ({:.2}x), off {off:.0} us ({:.2}x)",
             confined / plain,
             off / plain
         );
     }
+
+    drop(resident);
+    // A call that has touched the scratch is followed by a fresh cell, which the next one may have to wait for.
+    let mut times = [const { Vec::new() }; 2];
+    for _ in 0..200 {
+        times[0].push(timed(Duration::ZERO, || {
+            plainly("/usr/bin/touch", &["/tmp/glee-bench"])
+        }));
+        times[1].push(timed(Duration::ZERO, || {
+            order(&sandbox, &confined, "/usr/bin/touch", &["/tmp/x"])
+        }));
+    }
+    let _ = std::fs::remove_file("/tmp/glee-bench");
+    let [plain_touch, touch] = times.each_mut().map(|it| median(it));
+    println!(
+        "touching scratch: plain {plain_touch:.0} us, confined {touch:.0} us ({:.2}x)",
+        touch / plain_touch
+    );
 
     let throughput = |call: &(dyn Fn() + Sync)| {
         let (threads, calls) = (16, 100);
@@ -85,6 +103,12 @@ fn main() {
     }
 }
 
+/// In microseconds.
+fn median(times: &mut [Duration]) -> f64 {
+    times.sort();
+    times[times.len() / 2].as_secs_f64() * 1e6
+}
+
 fn timed(gap: Duration, call: impl Fn()) -> Duration {
     thread::sleep(gap);
     let start = Instant::now();
@@ -93,7 +117,12 @@ fn timed(gap: Duration, call: impl Fn()) -> Duration {
 }
 
 fn plain() {
-    let status = Command::new("/bin/true")
+    plainly("/bin/true", &[]);
+}
+
+fn plainly(program: &str, args: &[&str]) {
+    let status = Command::new(program)
+        .args(args)
         .env_clear()
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -104,6 +133,10 @@ fn plain() {
 }
 
 fn call(sandbox: &Sandbox, profile: &Profile) {
+    order(sandbox, profile, "/bin/true", &[]);
+}
+
+fn order(sandbox: &Sandbox, profile: &Profile, program: &str, args: &[&str]) {
     let null = || {
         File::options()
             .read(true)
@@ -113,8 +146,8 @@ fn call(sandbox: &Sandbox, profile: &Profile) {
             .into()
     };
     let order = Order {
-        program: "/bin/true".into(),
-        args: vec![],
+        program: program.into(),
+        args: args.iter().map(Into::into).collect(),
         env: vec![],
         cwd: "/".into(),
         fds: vec![null(), null(), null()],

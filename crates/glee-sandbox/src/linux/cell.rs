@@ -1,6 +1,9 @@
 //! The cell: what every warden gets fresh on top of the minimal root. Its own /proc, /tmp, /dev/shm and IPC.
 
 use std::ffi::CString;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
 use std::{io, ptr};
 
 use rustix::fs::{Stat, stat};
@@ -15,7 +18,13 @@ pub(super) const SCRATCH: [&str; 2] = ["/tmp", "/dev/shm"];
 /// The private scratch of a cell, as it was when nobody had touched it.
 pub(super) struct Scratch {
     untouched: [Stat; 2],
+    /// Whether grants are mounted inside, among which nothing must be removed.
+    holds_grants: bool,
 }
+
+/// More than this is not tidied up but replaced.
+const MOST_ENTRIES: usize = 256;
+const MOST_DEPTH: usize = 16;
 
 /// Mounts a fresh /proc and fresh scratch. Must run as process 1 of the PID namespace that /proc is to show.
 pub(super) fn furnish(root: &Root, limits: &Limits) -> io::Result<Scratch> {
@@ -39,7 +48,10 @@ pub(super) fn furnish(root: &Root, limits: &Limits) -> io::Result<Scratch> {
         mount("tmpfs", place, "tmpfs", quiet, Some(options.as_c_str()))?;
     }
     root.attach_inside_scratch()?;
-    Ok(Scratch { untouched: now()? })
+    Ok(Scratch {
+        untouched: now()?,
+        holds_grants: root.holds_grants_inside_scratch(),
+    })
 }
 
 fn now() -> io::Result<[Stat; 2]> {
@@ -57,12 +69,57 @@ impl Scratch {
         files && no_ipc_objects()
     }
 
+    /// Removes what a payload has left, when that is little and plain; else the cell has to be replaced. All processes of
+    /// the payload are gone, so that nobody changes anything meanwhile.
+    pub(super) fn tidy(&mut self) -> bool {
+        if self.holds_grants || !no_ipc_objects() {
+            return false;
+        }
+        let mut left = MOST_ENTRIES;
+        for (place, before) in SCRATCH.iter().zip(&self.untouched) {
+            let place = Path::new(place);
+            let same = |now: &Stat| {
+                (now.st_mode, now.st_uid, now.st_gid)
+                    == (before.st_mode, before.st_uid, before.st_gid)
+            };
+            let plain = stat(place).is_ok_and(|now| same(&now))
+                && rustix::fs::listxattr(place, &mut [0_u8; 1][..]) == Ok(0);
+            let cleared = plain && clear(place, before.st_dev, MOST_DEPTH, &mut left).is_ok();
+            // A directory that changes while it is read may be read in part.
+            if !cleared || !fs::read_dir(place).is_ok_and(|mut it| it.next().is_none()) {
+                return false;
+            }
+        }
+        now().map(|now| self.untouched = now).is_ok()
+    }
+
     /// Whether a scratch is full.
     pub(super) fn is_full(&self) -> bool {
         SCRATCH
             .iter()
             .any(|it| rustix::fs::statfs(*it).is_ok_and(|it| it.f_bavail == 0 || it.f_ffree == 0))
     }
+}
+
+/// Empties a directory of the scratch.
+fn clear(directory: &Path, device: u64, depth: usize, left: &mut usize) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        let it = fs::symlink_metadata(&path)?;
+        // Another device would be a mount, and none is expected here.
+        if *left == 0 || depth == 0 || it.dev() != device {
+            return Err(io::ErrorKind::QuotaExceeded.into());
+        }
+        *left -= 1;
+        if it.is_dir() {
+            fs::set_permissions(&path, Permissions::from_mode(0o700))?;
+            clear(&path, device, depth - 1, left)?;
+            fs::remove_dir(&path)?;
+        } else {
+            fs::remove_file(&path)?;
+        }
+    }
+    Ok(())
 }
 
 /// Not in libc.

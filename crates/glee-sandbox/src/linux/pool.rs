@@ -15,15 +15,20 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, socketpair};
 
 use super::cgroup;
+use super::grants::{Access, settle};
 use super::launcher::ARGUMENT;
 use super::message::{read_strength, read_unavailable, read_weaker, write_profile, write_setup};
+use super::placeholder;
 use super::wire::{Control, Frame, Kind, Malformed, Peeked};
 use crate::{Profile, StartError, Strength, Tier};
 
 /// An unused launcher is kept this long.
 const IDLE: Duration = Duration::from_secs(60);
+/// One that holds the place of a path that does not exist is in the way of others, and kept shorter.
+const IDLE_HOLDING: Duration = Duration::from_secs(3);
 /// More launchers than this do not wait for the same profile; a burst of calls must not leave a crowd behind.
 const MOST_IDLE: usize = 32;
+const MOST_IDLE_OF_ALL: usize = 128;
 /// A launcher that was told to go and is still there after this is killed.
 const GRACE: Duration = Duration::from_secs(2);
 /// A launcher that does not answer for this long is given up.
@@ -31,7 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// A launcher is replaced after this, so that an updated system becomes visible.
 const AGE: Duration = Duration::from_secs(600);
 const TICK: Duration = Duration::from_millis(100);
-const IDLE_TICK: Duration = Duration::from_secs(5);
+const IDLE_TICK: Duration = Duration::from_secs(1);
 
 /// A running launcher and the socket to it.
 pub(super) struct Launcher {
@@ -41,6 +46,8 @@ pub(super) struct Launcher {
     profile: Key,
     made: Instant,
     granted: Vec<(PathBuf, Identity)>,
+    /// How long it waits unused.
+    idle: Duration,
     /// Whether the last warden has left and the next one has not yet said that it is ready.
     pub(super) awaits_warden: bool,
 }
@@ -67,14 +74,13 @@ impl Launcher {
         }
     }
 
-    /// Sends an order and waits for what became of it.
-    pub(super) fn order(&mut self, body: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<Frame> {
+    /// Hands an order over. When this fails, nothing of it was run.
+    pub(super) fn order(&mut self, body: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
         if self.awaits_warden && self.answer()?.kind != Kind::Ready {
             return Err(io::ErrorKind::InvalidData.into());
         }
         self.awaits_warden = false;
-        self.control.send(Kind::Order, body, fds)?;
-        self.answer()
+        self.control.send(Kind::Order, body, fds)
     }
 }
 
@@ -127,10 +133,20 @@ fn identity(path: &Path) -> Identity {
 /// A grant is bound to what its path led to when the launcher was made. When that was replaced since, the launcher
 /// shows what is no longer there.
 fn identities(profile: &Profile) -> Vec<(PathBuf, Identity)> {
-    let paths = [&profile.read, &profile.write, &profile.protect]
+    let known = |path: PathBuf| {
+        let identity = identity(&path);
+        (path, identity)
+    };
+    settle(profile).into_iter().map(|it| known(it.0)).collect()
+}
+
+fn holds_places(profile: &Profile) -> bool {
+    let protected = settle(profile)
         .into_iter()
-        .flatten();
-    paths.map(|it| (it.clone(), identity(it))).collect()
+        .filter(|it| it.1 == Access::Protected);
+    protected
+        .flat_map(|it| it.0.ancestors().map(placeholder::is_at).collect::<Vec<_>>())
+        .any(|it| it)
 }
 
 struct Idle {
@@ -209,17 +225,23 @@ impl Pool {
         }
     }
 
-    /// Keeps a launcher for the next call, unless there are enough.
+    /// Keeps a launcher for the next call. When there are too many of its kind it goes, and when there are too many at
+    /// all, the one that has waited longest.
     pub(super) fn put(&self, launcher: Launcher) {
-        let mut all = self.idle();
-        let idle = all.entry(launcher.profile.clone()).or_default();
-        if idle.len() < MOST_IDLE {
-            idle.push(Idle {
-                since: Instant::now(),
-                launcher,
-            });
-        } else {
-            drop(all);
+        let surplus = {
+            let mut all = self.idle();
+            let same = all.entry(launcher.profile.clone()).or_default();
+            if same.len() < MOST_IDLE {
+                same.push(Idle {
+                    since: Instant::now(),
+                    launcher,
+                });
+                take_surplus(&mut all)
+            } else {
+                Some(launcher)
+            }
+        };
+        if let Some(launcher) = surplus {
             self.retire(launcher);
         }
     }
@@ -278,6 +300,11 @@ impl Pool {
             profile: terms.bytes.clone(),
             made: Instant::now(),
             granted: identities(terms.profile),
+            idle: if holds_places(terms.profile) {
+                IDLE_HOLDING
+            } else {
+                IDLE
+            },
             awaits_warden: false,
         }))
     }
@@ -314,13 +341,25 @@ impl Pool {
         self.idle().retain(|_, launchers| {
             stale.extend(
                 launchers
-                    .extract_if(.., |it| it.since.elapsed() > IDLE)
+                    .extract_if(.., |it| it.since.elapsed() > it.launcher.idle)
                     .map(|it| it.launcher),
             );
             !launchers.is_empty()
         });
         stale
     }
+}
+
+fn take_surplus(all: &mut HashMap<Key, Vec<Idle>>) -> Option<Launcher> {
+    if all.values().map(Vec::len).sum::<usize>() <= MOST_IDLE_OF_ALL {
+        return None;
+    }
+    // The first of each kind has waited longest, because the last is taken first.
+    let oldest = all
+        .values_mut()
+        .filter(|it| !it.is_empty())
+        .min_by_key(|it| it[0].since)?;
+    Some(oldest.remove(0).launcher)
 }
 
 impl Drop for Pool {

@@ -39,10 +39,12 @@ const CONFIGURATION: &[&str] = &[
 /// What name resolution and TLS read.
 const NETWORKING: &[&str] = &[
     "/etc/ca-certificates",
+    "/etc/crypto-policies",
     "/etc/gai.conf",
     "/etc/host.conf",
     "/etc/hosts",
     "/etc/nsswitch.conf",
+    "/etc/pki/ca-trust/extracted",
     "/etc/pki/tls/certs",
     "/etc/protocols",
     "/etc/resolv.conf",
@@ -105,6 +107,10 @@ impl Root {
         self.unprotected.clone().map_or(Ok(()), Err)
     }
 
+    pub(super) fn holds_grants_inside_scratch(&self) -> bool {
+        !self.inside_scratch.is_empty()
+    }
+
     /// Puts grants inside scratch directories back where they belong, in the fresh scratch of a cell.
     pub(super) fn attach_inside_scratch(&self) -> io::Result<()> {
         for (number, path) in self.inside_scratch.iter().enumerate() {
@@ -137,9 +143,14 @@ pub(super) fn build(profile: &Profile) -> io::Result<Root> {
     let mut links = Vec::new();
     let mut unprotected = None;
     for path in system_paths(&profile.network) {
-        match fs::read_link(path) {
-            Ok(target) => links.push((path, target)),
-            Err(_) => pieces.extend(piece(path, Mounted::ReadOnly)?),
+        if !path.is_symlink() {
+            pieces.extend(piece(path, Mounted::ReadOnly)?);
+        } else if let Ok(target) = path.canonicalize() {
+            // Such as /etc/resolv.conf, which leads into /run where a resolver runs.
+            if !system_paths(&profile.network).any(|it| target.starts_with(it)) {
+                pieces.extend(piece(&target, Mounted::ReadOnly)?);
+            }
+            links.push((path, target));
         }
     }
     for path in devices() {

@@ -38,15 +38,33 @@ impl Sandbox {
         if order.fds.len() > MAX_FDS {
             return Err(StartError::TooLarge);
         }
-        // A waiting launcher may have died since; that is no reason to fail the call, but a second try on a fresh one
-        // would only repeat a real failure.
-        while let Some(launcher) = self.pool.take_idle(&terms) {
-            match self.start_with(launcher, &order, &body) {
-                Err(StartError::Io(err)) if gone(&err) => {}
-                other => return other,
+        let launcher = self.hand_over(&terms, &order, &body)?;
+        self.follow(launcher, &order)
+    }
+
+    /// Finds a launcher that takes the order. One that waited may have died since, which is no reason to fail the call;
+    /// but once an order was taken it is not given to another, or it might be run twice.
+    fn hand_over(
+        &self,
+        terms: &Terms<'_>,
+        order: &Order,
+        body: &[u8],
+    ) -> Result<Launcher, StartError> {
+        let fds: Vec<_> = order.fds.iter().map(AsFd::as_fd).collect();
+        while let Some(mut launcher) = self.pool.take_idle(terms) {
+            match launcher.order(body, &fds) {
+                Ok(()) => return Ok(launcher),
+                Err(_) => self.pool.retire(launcher),
             }
         }
-        self.start_with(self.pool.start_launcher(&terms)?, &order, &body)
+        let mut launcher = self.pool.start_launcher(terms)?;
+        match launcher.order(body, &fds) {
+            Ok(()) => Ok(launcher),
+            Err(err) => {
+                self.pool.retire(launcher);
+                Err(err.into())
+            }
+        }
     }
 
     /// What this machine can hold of the profile. Leaves a warm launcher behind.
@@ -65,14 +83,9 @@ impl Sandbox {
         }
     }
 
-    fn start_with(
-        &self,
-        mut launcher: Launcher,
-        order: &Order,
-        body: &[u8],
-    ) -> Result<Child, StartError> {
-        let fds: Vec<_> = order.fds.iter().map(AsFd::as_fd).collect();
-        match launcher.order(body, &fds) {
+    /// Waits for what became of an order.
+    fn follow(&self, mut launcher: Launcher, order: &Order) -> Result<Child, StartError> {
+        match launcher.answer() {
             Ok(frame) if frame.kind == Kind::Started => Ok(Child::new(launcher, self.pool.clone())),
             Ok(frame) if frame.kind == Kind::Failed => {
                 self.pool.put(launcher);
@@ -89,11 +102,6 @@ impl Sandbox {
             }
         }
     }
-}
-
-fn gone(err: &io::Error) -> bool {
-    use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
-    matches!(err.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
 }
 
 fn explain(step: Step, errno: i32, order: &Order) -> StartError {

@@ -55,11 +55,11 @@ enum Rule {
     },
 }
 
-/// How much else holds: without a read-only mount the filter must also keep metadata from being changed.
+/// Who else holds: without namespaces and read-only mounts the filter must also keep what they would.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Metadata {
-    Free,
-    Frozen,
+pub(super) enum Helped {
+    ByNamespaces,
+    ByNobody,
 }
 
 /// Whether somebody is there to be asked about destinations.
@@ -178,6 +178,23 @@ const ONLY_SELF: &[c_long] = &[
     libc::SYS_sched_setscheduler,
 ];
 
+/// Objects and events that are the whole machine's where there is no namespace.
+const SHARED: &[c_long] = &[
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_semctl,
+    libc::SYS_inotify_add_watch,
+];
+
+/// What Landlock lets anybody change who can open a file to read.
 const METADATA: &[c_long] = &[
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
@@ -245,7 +262,7 @@ const INET: u32 = libc::AF_INET.cast_unsigned();
 const INET6: u32 = libc::AF_INET6.cast_unsigned();
 const UNIX: u32 = libc::AF_UNIX.cast_unsigned();
 
-fn rules(network: &Network, metadata: Metadata, gatekeeper: Gatekeeper) -> BTreeMap<u32, Rule> {
+fn rules(network: &Network, helped: Helped, gatekeeper: Gatekeeper) -> BTreeMap<u32, Rule> {
     let mut rules: BTreeMap<c_long, Rule> = REFUSED
         .iter()
         .map(|(call, errno)| (*call, Rule::Refuse(*errno)))
@@ -318,8 +335,13 @@ fn rules(network: &Network, metadata: Metadata, gatekeeper: Gatekeeper) -> BTree
     }
     rules.insert(libc::SYS_socket, Rule::Sockets { families });
     let mut ioctls: &[u32] = &[TIOCSTI, TIOCLINUX];
-    if metadata == Metadata::Frozen {
-        rules.extend(METADATA.iter().map(|call| (*call, Rule::Refuse(EPERM))));
+    if helped == Helped::ByNobody {
+        rules.extend(
+            METADATA
+                .iter()
+                .chain(SHARED)
+                .map(|call| (*call, Rule::Refuse(EPERM))),
+        );
         ioctls = &[TIOCSTI, TIOCLINUX, FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR];
     }
     rules.insert(
@@ -339,10 +361,10 @@ fn rules(network: &Network, metadata: Metadata, gatekeeper: Gatekeeper) -> BTree
 /// holds the descriptor it returns.
 pub(super) fn restrict(
     network: &Network,
-    metadata: Metadata,
+    helped: Helped,
     gatekeeper: Gatekeeper,
 ) -> io::Result<Option<OwnedFd>> {
-    let filter = assemble(&rules(network, metadata, gatekeeper));
+    let filter = assemble(&rules(network, helped, gatekeeper));
     let program = libc::sock_fprog {
         len: u16::try_from(filter.len()).map_err(io::Error::other)?,
         filter: filter.as_ptr().cast_mut(),

@@ -20,7 +20,7 @@ use super::namespaces;
 use super::privileges;
 use super::report::{Report, refusal};
 use super::root::{self, Root};
-use super::seccomp::{self, Gatekeeper, Metadata};
+use super::seccomp::{self, Gatekeeper, Helped};
 use super::tree::Tree;
 use super::warden::Warden;
 use super::wire::{Control, Kind};
@@ -197,7 +197,7 @@ fn confine(
         Some(_) => Gatekeeper::Present,
         None => Gatekeeper::Absent,
     };
-    let filtered = seccomp::restrict(&profile.network, Metadata::Free, gatekeeper)
+    let filtered = seccomp::restrict(&profile.network, Helped::ByNamespaces, gatekeeper)
         .map_err(|err| err.to_string());
     let network = match &filtered {
         Err(why) => Err(why.clone()),
@@ -259,7 +259,7 @@ pub(super) fn landlocked(control: Control, setup: &Setup) -> io::Result<()> {
     };
     privileges::drop_capabilities()?;
     privileges::hide_memory()?;
-    let filtered = seccomp::restrict(&profile.network, Metadata::Frozen, Gatekeeper::Absent);
+    let filtered = seccomp::restrict(&profile.network, Helped::ByNobody, Gatekeeper::Absent);
     let filtered = filtered.map(drop).map_err(|err| err.to_string());
     let network = match profile.network {
         Network::None => filtered.clone(),

@@ -29,6 +29,8 @@ pub(super) struct Warden<'a> {
     counts: Counts,
     /// The limit for which the warden itself has killed the tree.
     exceeded: Option<Limit>,
+    /// What is told with readiness.
+    strength: Vec<u8>,
     /// Put on every payload that could otherwise reach the warden with signals.
     layer: Option<OwnedFd>,
     stack: Stack,
@@ -57,6 +59,7 @@ impl<'a> Warden<'a> {
             cgroup,
             counts,
             exceeded: None,
+            strength: Vec::new(),
             layer,
             stack,
             children,
@@ -65,8 +68,8 @@ impl<'a> Warden<'a> {
 
     /// Serves orders until glee is gone.
     pub(super) fn serve(&mut self, strength: &Strength) -> io::Result<()> {
-        self.control
-            .send(Kind::Ready, &write_strength(strength), &[])?;
+        self.strength = write_strength(strength);
+        self.be_ready()?;
         while let Some(frame) = self.control.receive()? {
             match frame.kind {
                 Kind::Order => self.run(frame)?,
@@ -76,6 +79,10 @@ impl<'a> Warden<'a> {
             }
         }
         Ok(())
+    }
+
+    fn be_ready(&self) -> io::Result<()> {
+        self.control.send(Kind::Ready, &self.strength, &[])
     }
 
     fn run(&mut self, frame: Frame) -> io::Result<()> {
@@ -98,10 +105,11 @@ impl<'a> Warden<'a> {
         let then = if untouched { Then::Next } else { Then::Fresh };
         self.control
             .send(Kind::Ended, &write_end(&end, then), &[])?;
-        if then == Then::Fresh {
-            std::process::exit(USED_UP);
+        match then {
+            Then::Next => Ok(()),
+            Then::Fresh if self.scratch.as_mut().is_some_and(Scratch::tidy) => self.be_ready(),
+            Then::Fresh => std::process::exit(USED_UP),
         }
-        Ok(())
     }
 
     fn ended(&mut self, reaped: &Reaped) -> End {

@@ -1,2 +1,1 @@
-# landlock: leaks: without an IPC namespace System V objects are shared
 p=libc.shmat; p.restype=ctypes.c_void_p; at=p(int(E['SHM_ID']),None,0); assert at!=ctypes.c_void_p(-1).value and SECRET.encode() in ctypes.string_at(at,100)

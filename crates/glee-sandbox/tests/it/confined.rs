@@ -263,6 +263,29 @@ fn scratch_is_private_and_fresh_for_each_call() {
         )
         .ok();
     }
+    for mess in [
+        "mkdir -p /tmp/a/b && echo x > /tmp/a/b/c && chmod 0 /tmp/a/b /tmp/a && ln -s /usr /tmp/link && mkfifo /tmp/fifo",
+        "for i in $(seq 300); do : > /tmp/$i; done",
+        "cd /tmp && for i in $(seq 40); do mkdir d && cd d; done",
+        "touch /tmp/.hidden '/tmp/with space' /dev/shm/y; chmod 700 /tmp",
+        "python3 -I -c 'import os; os.setxattr(\"/tmp\", \"user.x\", b\"x\")' || true",
+    ] {
+        sh(&sandbox, &confined, mess).ok();
+        let seen = sh(
+            &sandbox,
+            &confined,
+            "ls -A /tmp /dev/shm; stat -c %a /tmp /dev/shm; ls -d /usr/bin",
+        )
+        .ok();
+        assert_eq!(seen, "/dev/shm:\n\n/tmp:\n1777\n1777\n/usr/bin\n", "{mess}");
+        let marked = sh(
+            &sandbox,
+            &confined,
+            "python3 -I -c 'import os; print(os.listxattr(\"/tmp\"))'",
+        )
+        .ok();
+        assert_eq!(marked, "[]\n", "{mess}");
+    }
     if fs::exists("/usr/bin/ipcmk").unwrap() {
         sh(
             &sandbox,

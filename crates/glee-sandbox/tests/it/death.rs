@@ -74,6 +74,31 @@ fn the_tree_dies_with_the_warden_and_with_the_launcher() {
 }
 
 #[test]
+fn a_launcher_that_died_while_it_waited_is_replaced() {
+    let sandbox = sandbox();
+    let mut unusual = profile(Confinement::Required);
+    unusual.limits.open_files = Some(987);
+    assert_eq!(sh(&sandbox, &unusual, "ulimit -n").ok(), "987\n");
+    let own = format!("PPid:\t{}\n", std::process::id());
+    for launcher in marked("glee-sandbox-launcher __launcher") {
+        let ours = fs::read_to_string(launcher.join("status")).is_ok_and(|it| it.contains(&own));
+        let limits = |it: PathBuf| fs::read_to_string(it.join("limits")).unwrap_or_default();
+        let children = fs::read_to_string(
+            launcher
+                .join("task")
+                .join(launcher.file_name().unwrap())
+                .join("children"),
+        );
+        let warden = children.unwrap_or_default().trim().to_owned();
+        if ours && limits(PathBuf::from("/proc").join(warden)).contains(" 987 ") {
+            rustix::process::kill_process(pid(&launcher), rustix::process::Signal::KILL).unwrap();
+        }
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(sh(&sandbox, &unusual, "ulimit -n").ok(), "987\n");
+}
+
+#[test]
 fn the_tree_dies_when_glee_is_killed() {
     if let Ok(mark) = std::env::var("GLEE_TEST_VICTIM") {
         // This is the process that plays glee below.
@@ -167,6 +192,7 @@ fn readiness_tells_the_end_and_stays() {
 fn nothing_leaks_over_many_calls() {
     let long = std::env::var("GLEE_LONG").is_ok();
     let rounds = if long { 10_000 } else { 100 };
+    let groups_before = groups();
     let sandbox = sandbox();
     let dir = tempfile::tempdir().unwrap();
     let mut granted = profile(Confinement::Required);
@@ -201,25 +227,33 @@ fn nothing_leaks_over_many_calls() {
         );
     }
     drop(sandbox);
-    let own = std::process::id();
+    // A child belongs to the thread that has started it.
     let children = || {
-        let text =
-            fs::read_to_string(format!("/proc/{own}/task/{own}/children")).unwrap_or_default();
-        text.split_whitespace().count()
+        let tasks = fs::read_dir("/proc/self/task").unwrap().flatten();
+        let lists =
+            tasks.map(|it| fs::read_to_string(it.path().join("children")).unwrap_or_default());
+        lists.map(|it| it.split_whitespace().count()).sum::<usize>()
     };
     if long {
         within(Duration::from_secs(5), || children() == 0);
-        for home in ["/sys/fs/cgroup/memory", "/sys/fs/cgroup/pids"] {
-            let left = glob_groups(home.as_ref());
-            assert!(left.is_empty(), "{left:?}");
-        }
+        within(Duration::from_secs(5), || {
+            groups().iter().all(|it| groups_before.contains(it))
+        });
     }
     within(Duration::from_secs(5), || {
         !dir.path().join("protected").exists()
     });
 }
 
-fn glob_groups(dir: &std::path::Path) -> Vec<PathBuf> {
+/// All control groups of launchers.
+fn groups() -> Vec<PathBuf> {
+    ["/sys/fs/cgroup/memory", "/sys/fs/cgroup/pids"]
+        .iter()
+        .flat_map(|it| groups_in(it.as_ref()))
+        .collect()
+}
+
+fn groups_in(dir: &std::path::Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         if !entry.file_type().is_ok_and(|it| it.is_dir()) {
@@ -228,7 +262,28 @@ fn glob_groups(dir: &std::path::Path) -> Vec<PathBuf> {
         if entry.file_name().to_string_lossy().starts_with("glee-") {
             found.push(entry.path());
         }
-        found.extend(glob_groups(&entry.path()));
+        found.extend(groups_in(&entry.path()));
     }
     found
+}
+
+#[test]
+fn launchers_of_many_profiles_do_not_pile_up() {
+    let sandbox = sandbox();
+    let dir = tempfile::tempdir().unwrap();
+    let own = format!("PPid:\t{}", std::process::id());
+    let launchers = || {
+        let all = marked("glee-sandbox-launcher __launcher").into_iter();
+        all.filter(|it| fs::read_to_string(it.join("status")).is_ok_and(|it| it.contains(&own)))
+            .count()
+    };
+    for number in 0..150 {
+        let path = dir.path().join(number.to_string());
+        fs::create_dir(&path).unwrap();
+        let mut granted = profile(Confinement::Required);
+        granted.write.push(path);
+        assert_eq!(sh(&sandbox, &granted, "echo x").ok(), "x\n");
+    }
+    // Others run beside this test, and each of them keeps a few.
+    within(Duration::from_secs(10), || launchers() < 190);
 }

@@ -571,13 +571,18 @@ impl World {
     }
 
     fn clean(&self, attempt: &Attempt) {
-        if let Some(path) = attempt.head.get("effect") {
-            let _ = fs::remove_file(path.replace("{MARK}", &self.env["MARK"]));
-        }
-        for process in marked(&format!("sleep {}", self.env["SLEEP"])) {
-            let pid = process.file_name().unwrap().to_string_lossy().parse().ok();
-            if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) {
-                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        match attempt.head.get("effect").map(String::as_str) {
+            None => {}
+            Some("process") => {
+                for process in marked(&format!("sleep {}", self.env["SLEEP"])) {
+                    let pid = process.file_name().unwrap().to_string_lossy().parse().ok();
+                    if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) {
+                        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+                    }
+                }
+            }
+            Some(path) => {
+                let _ = fs::remove_file(path.replace("{MARK}", &self.env["MARK"]));
             }
         }
     }

@@ -211,3 +211,9 @@ fn without_namespaces_the_network_is_all_or_refused() {
     let closed = python(&sandbox, &profile(Confinement::Required), "socket.socket()");
     assert!(String::from_utf8_lossy(&closed.stderr).contains("PermissionError"));
 }
+
+#[test]
+fn names_are_resolved_as_on_the_host() {
+    let seen = sh(&sandbox(), &outbound(vec![]), "cat /etc/resolv.conf").ok();
+    assert_eq!(seen, std::fs::read_to_string("/etc/resolv.conf").unwrap());
+}

@@ -109,3 +109,42 @@ fn without_a_cgroup_the_warden_watches_the_tree() {
         Some(Limit::Cpu)
     );
 }
+
+#[test]
+fn a_machine_without_user_namespaces_is_found_out() {
+    if std::env::var("GLEE_TEST_NO_USERNS").is_ok() {
+        let sandbox = sandbox();
+        let required = profile(Confinement::Required);
+        let strength = sandbox.strength(&required);
+        assert_eq!(strength.tier, Tier::Landlock, "{strength:?}");
+        let why = strength.missing().find(|it| it.0 == Layer::Root).unwrap().1;
+        assert!(why.contains("user namespaces"), "{why}");
+        assert_eq!(sh(&sandbox, &required, "echo works").ok(), "works\n");
+        assert_ne!(
+            sh(&sandbox, &required, "cat /etc/passwd").end.exit,
+            Exit::Code(0)
+        );
+        return;
+    }
+    // A user namespace in which no other can be made, as some systems are set up for everybody.
+    let forbid = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$@\"";
+    let made = std::process::Command::new("/usr/bin/unshare")
+        .args(["--user", "--map-root-user", "/bin/sh", "-c", forbid, "sh"])
+        .arg(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "tiers::a_machine_without_user_namespaces_is_found_out",
+            "--nocapture",
+        ])
+        .env("GLEE_TEST_NO_USERNS", "1")
+        .output();
+    match made {
+        Ok(out) => assert!(
+            out.status.success(),
+            "{}{}",
+            String::from_utf8_lossy(&out.stdout),
+            String::from_utf8_lossy(&out.stderr)
+        ),
+        Err(err) => println!("void: {err}"),
+    }
+}

@@ -202,3 +202,41 @@ fn programs_that_need_no_metadata_and_no_scratch_work_with_landlock_alone() {
         |name| plain.contains(&name),
     );
 }
+
+#[test]
+fn git_commits_where_its_hooks_and_its_configuration_are_protected() {
+    let dir = tempfile::tempdir_in("/var/tmp").unwrap();
+    let git = |args: &[&str]| {
+        let ran = std::process::Command::new("git")
+            .args(args)
+            .current_dir(dir.path())
+            .env("HOME", dir.path())
+            .output();
+        ran.is_ok_and(|it| it.status.success())
+    };
+    if !git(&["init", "-q"]) {
+        println!("void: no git here");
+        return;
+    }
+    git(&["config", "user.email", "a@b"]);
+    git(&["config", "user.name", "a"]);
+    let mut granted = profile(Confinement::Required);
+    granted.write.push(dir.path().to_path_buf());
+    for it in [".git/hooks", ".git/config", ".mcp.json", ".glee/config.yml"] {
+        granted.protect.push(dir.path().join(it));
+    }
+    let script = format!(
+        "cd {} && export HOME=/tmp && echo x > f && git add f && git commit -qm m && git checkout -qb other && git mv f g && \
+         git commit -qm n && git merge -q other && git log --oneline | wc -l",
+        dir.path().display()
+    );
+    assert_eq!(sh(&sandbox(), &granted, &script).ok().trim(), "2");
+    let configure = format!(
+        "cd {} && git config core.hooksPath /tmp",
+        dir.path().display()
+    );
+    assert_ne!(
+        sh(&sandbox(), &granted, &configure).end.exit,
+        glee_sandbox::Exit::Code(0)
+    );
+}
