@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::{Either, select};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -241,7 +242,22 @@ async fn ask(
         caller: &call.caller,
         reason,
     };
-    match gate.approver.ask(&question).await {
+    // A caller who is gone need not be asked about any more.
+    let answer = match select(
+        gate.approver.ask(&question),
+        Box::pin(call.cancel.cancelled()),
+    )
+    .await
+    {
+        Either::Left((answer, _)) => answer,
+        Either::Right(_) => {
+            return Err(Failure::new(
+                FailureKind::Cancelled,
+                format!("`{}` was cancelled before it was approved", spec.name),
+            ));
+        }
+    };
+    match answer {
         Answer::Approved => Ok(None),
         Answer::Amended(other) => Ok(Some(other)),
         Answer::Denied { reason } => Err(Failure::new(

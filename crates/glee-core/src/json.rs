@@ -38,6 +38,15 @@ pub fn depth(value: &Value) -> usize {
     }
 }
 
+/// The length of the longest list or object.
+pub fn width(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => items.iter().map(width).fold(items.len(), usize::max),
+        Value::Object(map) => map.values().map(width).fold(map.len(), usize::max),
+        _ => 0,
+    }
+}
+
 /// How many values there are in a value, itself included.
 pub fn count(value: &Value) -> usize {
     match value {

@@ -72,13 +72,21 @@ struct Node {
     reference: Option<String>,
     /// What the validator goes through one by one, besides subschemas.
     listed: usize,
+    /// Whether it asks what the subschemas beside it have seen.
+    unevaluated: bool,
 }
 
 /// The work along one chain of a value, by the value's depth, as far as it is within `MAX_WORK` and
 /// `MAX_DEPTH`; an error when not even a flat value can be checked, when the schema refers outside
 /// itself or to itself without end.
-pub(super) fn work_by_depth(schema: &Value) -> Result<Vec<u64>, Vec<SchemaError>> {
-    let mut graph = Graph::default();
+///
+/// `width` is the length of the value's longest list or object. Where there are `unevaluated…`
+/// keywords, the validator applies what stands beside them again for each of the value's parts.
+pub(super) fn work_by_depth(schema: &Value, width: usize) -> Result<Work, Vec<SchemaError>> {
+    let mut graph = Graph {
+        width: width as u64,
+        ..Graph::default()
+    };
     graph
         .collect(schema, String::new(), 0)
         .map_err(|err| vec![err])?;
@@ -86,11 +94,22 @@ pub(super) fn work_by_depth(schema: &Value) -> Result<Vec<u64>, Vec<SchemaError>
     if !graph.errors.is_empty() {
         return Err(graph.errors);
     }
-    graph.work_by_depth().map_err(|err| vec![err])
+    let by_depth = graph.work_by_depth().map_err(|err| vec![err])?;
+    Ok(Work {
+        by_depth,
+        grows_with_width: graph.nodes.iter().any(|it| it.unevaluated),
+    })
+}
+
+#[derive(Debug)]
+pub(super) struct Work {
+    pub(super) by_depth: Vec<u64>,
+    pub(super) grows_with_width: bool,
 }
 
 #[derive(Default)]
 struct Graph {
+    width: u64,
     nodes: Vec<Node>,
     by_pointer: HashMap<String, usize>,
     by_anchor: HashMap<String, usize>,
@@ -153,6 +172,8 @@ impl Graph {
             .filter_map(|it| map.get(*it)?.as_array())
             .map(Vec::len)
             .sum();
+        self.nodes[at].unevaluated =
+            map.contains_key("unevaluatedProperties") || map.contains_key("unevaluatedItems");
         for key in ["$id", "$recursiveRef"] {
             if depth > 0 && map.contains_key(key) {
                 return Err(error(
@@ -281,8 +302,10 @@ impl Graph {
         active[at] = true;
         let node = &self.nodes[at];
         let mut sum = 1 + node.listed as u64;
+        let times = if node.unevaluated { 1 + self.width } else { 1 };
         for &child in &node.in_place {
-            sum = sum.saturating_add(self.work_of(child, chain + 1, deeper, work, active)?);
+            let inner = self.work_of(child, chain + 1, deeper, work, active)?;
+            sum = sum.saturating_add(inner.saturating_mul(times));
         }
         for group in &node.in_parts {
             let largest = group.iter().filter_map(|&child| deeper.get(child)).max();

@@ -31,7 +31,7 @@ struct Inner {
     source: Value,
     /// How much work one part of a value can cause, by the depth of the value. Values nested deeper
     /// could make validation take exponential time.
-    work_by_depth: Vec<u64>,
+    work: bounds::Work,
     /// Compiling costs far more than the checks above, so it waits for the first use.
     validator: OnceLock<Result<Validator, SchemaError>>,
 }
@@ -77,10 +77,10 @@ impl Schema {
                 reason: format!("only JSON Schema 2020-12 is understood ({DIALECT})"),
             }]);
         }
-        let work_by_depth = bounds::work_by_depth(&source)?;
+        let work = bounds::work_by_depth(&source, 1)?;
         Ok(Schema(Arc::new(Inner {
             source,
-            work_by_depth,
+            work,
             validator: OnceLock::new(),
         })))
     }
@@ -112,14 +112,8 @@ impl Schema {
                 breach: Breach::Other,
             }]
         };
-        let Some(work) = self.0.work_by_depth.get(json::depth(value)) else {
-            return refuse(format!(
-                "nests deeper than the {} levels this schema can be checked for",
-                self.0.work_by_depth.len() - 1
-            ));
-        };
-        if work.saturating_mul(json::count(value) as u64) > MOST_WORK {
-            return refuse("holds more values than this schema can be checked for".into());
+        if let Err(why) = self.check_work(value) {
+            return refuse(why);
         }
         match self.validator() {
             Err(err) => refuse(format!(
@@ -139,6 +133,28 @@ impl Schema {
                 listed
             }
         }
+    }
+
+    /// Whether the value can be checked in bounded time.
+    fn check_work(&self, value: &Value) -> Result<(), String> {
+        let wide;
+        let work = if self.0.work.grows_with_width {
+            wide = bounds::work_by_depth(&self.0.source, json::width(value))
+                .map_err(|_| "is too wide for this schema to be checked")?;
+            &wide
+        } else {
+            &self.0.work
+        };
+        let Some(each) = work.by_depth.get(json::depth(value)) else {
+            return Err(format!(
+                "nests deeper than the {} levels this schema can be checked for",
+                work.by_depth.len() - 1
+            ));
+        };
+        if each.saturating_mul(json::count(value) as u64) > MOST_WORK {
+            return Err("holds more values than this schema can be checked for".into());
+        }
+        Ok(())
     }
 
     /// Puts the schema's defaults where the value says nothing, at any depth of `properties`.
@@ -442,6 +458,29 @@ mod tests {
     }
 
     #[test]
+    fn nested_unevaluated_keywords() {
+        for keyword in ["anyOf", "oneOf"] {
+            let mut nested = json!({"properties": {"p": {}}});
+            for at in 0..12 {
+                nested = json!({
+                    keyword: [nested, {"properties": {format!("q{at}"): {}}}],
+                    "unevaluatedProperties": {"type": "string"}
+                });
+            }
+            let wide = json!({"p": 1, "a": 2, "b": 3, "c": 4, "d": 5});
+            assert_eq!(schema(nested).violations(&wide).len(), 1);
+        }
+        // As people use it.
+        let closed = schema(json!({
+            "allOf": [{"properties": {"a": {}}}, {"properties": {"b": {"$ref": "#"}}}],
+            "unevaluatedProperties": false
+        }));
+        let value = json!({"a": 1, "b": {"a": 1, "b": {"a": 1, "b": {}}}});
+        assert!(closed.violations(&value).is_empty());
+        assert_eq!(closed.violations(&json!({"a": 1, "x": 1})).len(), 1);
+    }
+
+    #[test]
     fn a_million_violations_are_not_listed() {
         let schema = schema(json!({"type": "array", "items": {"type": "string"}}));
         let found = schema.violations(&vec![0; 1_000_000].into());
@@ -508,11 +547,11 @@ mod tests {
     #[test]
     fn recursion_is_bounded_by_the_value() {
         let tree = schema(json!({"properties": {"l": {"$ref": "#"}, "r": {"$ref": "#"}}}));
-        assert!(tree.0.work_by_depth.len() > MAX_DEPTH);
+        assert!(tree.0.work.by_depth.len() > MAX_DEPTH);
         let doubling = schema(json!({"allOf": [
             {"properties": {"x": {"$ref": "#"}}}, {"properties": {"x": {"$ref": "#"}}}
         ]}));
-        assert!(doubling.0.work_by_depth.len() < 20);
+        assert!(doubling.0.work.by_depth.len() < 20);
         let mut value = json!(1);
         for _ in 0..60 {
             value = json!({"x": value});

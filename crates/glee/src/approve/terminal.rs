@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use glee_core::name::is_invisible;
 use glee_core::permission::Network;
@@ -9,6 +10,14 @@ use glee_core::port::{Answer, Approver, Later, Question};
 use serde_json::Value;
 
 pub struct Terminal;
+
+/// A process has one terminal. While a question stands on it, nothing else may be drawn there.
+static ASKING: AtomicBool = AtomicBool::new(false);
+
+/// Whether a person is being asked right now.
+pub fn is_asking() -> bool {
+    ASKING.load(Ordering::Relaxed)
+}
 
 impl Approver for Terminal {
     fn ask<'a>(&'a self, question: &'a Question<'a>) -> Later<'a, Answer> {
@@ -20,7 +29,9 @@ impl Approver for Terminal {
                     hint: "run it from a terminal, where a person can be asked".into(),
                 };
             }
+            ASKING.store(true, Ordering::Relaxed);
             let answered = tokio::task::spawn_blocking(move || answer(&text)).await;
+            ASKING.store(false, Ordering::Relaxed);
             match answered {
                 Ok(Ok(true)) => Answer::Approved,
                 Ok(Ok(false)) => Answer::Denied {

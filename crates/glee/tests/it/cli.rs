@@ -306,7 +306,9 @@ fn nothing_survives_the_death_of_glee() {
 
 #[test]
 fn a_person_at_a_terminal_is_asked() {
-    for (typed, ran) in [("y\n", true), ("\n", false), ("n\n", false)] {
+    // The last one presses Ctrl-C.
+    for (typed, code) in [("y\n", 0), ("\n", 3), ("n\n", 3), ("\u{3}", 130)] {
+        let ran = code == 0;
         let scene = scene();
         scene.write(".glee/tools/asker/tool.yml", ASKER);
         scene.write(
@@ -337,6 +339,8 @@ fn a_person_at_a_terminal_is_asked() {
             asked.contains("It touches a file") && asked.contains("note = a\\u{202e}b"),
             "{asked}"
         );
+        // People take their time, and nothing may be drawn over the question meanwhile.
+        std::thread::sleep(std::time::Duration::from_millis(500));
         child
             .stdin
             .as_mut()
@@ -345,7 +349,12 @@ fn a_person_at_a_terminal_is_asked() {
             .unwrap();
         let status = child.wait().unwrap();
         assert_eq!(scene.root.join("ran").exists(), ran, "{typed:?}");
-        assert_eq!(status.code(), Some(if ran { 0 } else { 3 }));
+        assert_eq!(status.code(), Some(code), "{typed:?}");
+        let mut rest = String::new();
+        screen.read_to_string(&mut rest).unwrap();
+        assert!(!rest.contains("running asker"), "{rest}");
+        let audit = std::fs::read_to_string(scene.root.join(".glee/audit/tools.log")).unwrap();
+        assert!(code != 130 || audit.contains("code=CANCELLED"), "{audit}");
     }
 }
 

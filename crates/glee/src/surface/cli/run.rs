@@ -9,6 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::status::{self, Status};
 use super::{Session, params, print};
 use crate::app::{App, Call};
+use crate::approve::terminal::is_asking;
 use crate::exec::Stay;
 
 /// Run a tool.
@@ -100,7 +101,12 @@ async fn watched(app: &App, call: Call) -> glee_core::outcome::Outcome {
         if !io::stderr().is_terminal() {
             return std::future::pending().await;
         }
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        let patience = Duration::from_millis(300);
+        tokio::time::sleep(patience).await;
+        // It would draw over the question.
+        while is_asking() {
+            tokio::time::sleep(patience).await;
+        }
         let bar = ProgressBar::new_spinner()
             .with_message(format!("running {name}"))
             .with_style(
