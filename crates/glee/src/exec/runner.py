@@ -9,6 +9,7 @@ def main():
     answer = os.fdopen(4, "wb")
     sys.argv = [request["module"]]
     sys.path.insert(0, request["cwd"])
+    me = os.getpid()
     try:
         value = call(request)
         if request["return"] == "text":
@@ -20,6 +21,9 @@ def main():
         lines = traceback.format_exception(type(err), err, drop_own_frames(err.__traceback__))
         head = {"ok": False, "type": type(err).__name__, "message": readable(str(err)), "traceback": readable("".join(lines))}
         payload = b""
+    if os.getpid() != me:
+        # A child the function forked came back here; the answer is its parent's.
+        os._exit(0)
     answer.write(json.dumps(head).encode() + b"\n" + payload)
     answer.close()
     sys.exit(0 if head["ok"] else 1)
