@@ -11,8 +11,8 @@ def serve():
         request = json.load(stream)
     answer = os.fdopen(4, "wb")
     sys.argv = [request["module"]]
-    if request["cwd"] not in sys.path[:1]:
-        sys.path.insert(0, request["cwd"])
+    find_from(request["module"], request["cwd"])
+    me = os.getpid()
     if "env" in request:
         os.environ.clear()
         os.environ.update(request["env"])
@@ -25,11 +25,45 @@ def serve():
         head = {"ok": True}
     except BaseException as err:
         lines = traceback.format_exception(type(err), err, drop_own_frames(err.__traceback__))
-        head = {"ok": False, "type": type(err).__name__, "message": str(err), "traceback": "".join(lines)}
+        head = {"ok": False, "type": type(err).__name__, "message": readable(str(err)), "traceback": readable("".join(lines))}
         payload = b""
+    if os.getpid() != me:
+        # A child the function forked came back here; the answer is its parent's.
+        os._exit(0)
     answer.write(json.dumps(head).encode() + b"\n" + payload)
     answer.close()
     return 0 if head["ok"] else 1
+
+
+def find_from(module, cwd):
+    if cwd not in sys.path[:1]:
+        sys.path.insert(0, cwd)
+        sys.meta_path.append(Own(module, cwd))
+
+
+class Own:
+    # Finds the module itself where its directory cannot be listed, as Python's own finder does: the
+    # sandbox shows the tool its module, but not what else lies beside it.
+    def __init__(self, module, cwd):
+        self.module, self.cwd = module, cwd
+
+    def find_spec(self, name, path=None, target=None):
+        from importlib.machinery import ModuleSpec
+        from importlib.util import spec_from_file_location
+
+        if not (self.module + ".").startswith(name + "."):
+            return None
+        base = os.path.join(self.cwd, *name.split("."))
+        package = os.path.join(base, "__init__.py")
+        if os.path.isfile(package):
+            return spec_from_file_location(name, package, submodule_search_locations=[base])
+        if os.path.isfile(base + ".py"):
+            return spec_from_file_location(name, base + ".py")
+        if os.path.isdir(base):
+            spec = ModuleSpec(name, None, is_package=True)
+            spec.submodule_search_locations = [base]
+            return spec
+        return None
 
 
 def call(request):
@@ -56,6 +90,11 @@ def drop_own_frames(tb):
     return tb or start
 
 
+def readable(text):
+    # File names may hold halves of characters, which JSON cannot.
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def keep(module, cwd):
     import ctypes, importlib, random, resource, socket
 
@@ -66,14 +105,13 @@ def keep(module, cwd):
 
     def traces():
         # What a call could leave behind for the next one.
-        limits = [resource.getrlimit(it) for it in range(resource.RLIM_NLIMITS)] if hasattr(resource, "RLIM_NLIMITS") else [
-            resource.getrlimit(getattr(resource, it)) for it in sorted(dir(resource)) if it.startswith("RLIMIT_")
-        ]
+        kinds = [getattr(resource, it) for it in sorted(dir(resource)) if it.startswith("RLIMIT_")]
+        limits = [resource.getrlimit(it) for it in kinds]
         processes = [it for it in os.listdir("/proc") if it.isdigit()]
         scratch = [sorted(os.listdir(it)) for it in ("/tmp", "/dev/shm")]
         return limits, processes, scratch, os.sched_getaffinity(0), os.getpriority(os.PRIO_PROCESS, 0)
 
-    sys.path.insert(0, cwd)
+    find_from(module, cwd)
     try:
         importlib.import_module(module)
     except BaseException:
