@@ -119,7 +119,6 @@ fn is_own(address: IpAddr) -> bool {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a test ends where it fails")]
 mod tests {
     use super::*;
 

@@ -414,7 +414,6 @@ pub(super) fn read_end(body: &[u8]) -> Result<(End, Then), Malformed> {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a test ends where it fails")]
 mod tests {
     use std::ffi::OsString;
     use std::os::unix::ffi::OsStringExt;

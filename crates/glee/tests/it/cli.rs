@@ -298,7 +298,7 @@ fn nothing_survives_the_death_of_glee() {
         .unwrap();
     wait_for(&scene.root.join("gate"));
     std::fs::read_to_string(scene.root.join("gate")).unwrap();
-    assert_eq!(processes_with(&sleep), 2);
+    until(|| processes_with(&sleep) == 2);
     glee.kill().unwrap();
     glee.wait().unwrap();
     until(|| processes_with(&sleep) == 0);
