@@ -37,6 +37,8 @@ pub enum PathError {
     Dotted(String),
     #[error("`{path}` is not a JSONPath: {reason}")]
     Query { path: String, reason: String },
+    #[error("`{0}` has more than one `..` or list of selectors, and could select without end")]
+    Multiplies(String),
 }
 
 impl JsonPath {
@@ -46,6 +48,9 @@ impl JsonPath {
                 path: text.to_owned(),
                 reason: err.message().to_owned(),
             })?;
+            if multiplies(text) {
+                return Err(PathError::Multiplies(text.to_owned()));
+            }
             Kind::Query {
                 query: Box::new(query),
                 many: selects_many(text),
@@ -115,25 +120,33 @@ pub fn steps(text: &str) -> Result<Vec<Step>, PathError> {
 /// Whether an RFC 9535 query is not singular: a wildcard, descendant, filter, slice or union
 /// outside quotes.
 fn selects_many(query: &str) -> bool {
+    let bare = without_quoted(query);
+    bare.contains(['*', '?', ':', ',']) || bare.contains("..")
+}
+
+/// Whether a query could select the same values over and over. Each `..` after the first multiplies
+/// what is selected, and so does each list of selectors: a response of 200 bytes becomes gigabytes.
+fn multiplies(query: &str) -> bool {
+    let bare = without_quoted(query);
+    let lists = bare.split('[').filter(|it| it.contains(',')).count();
+    bare.matches("..").count() > 1 || lists > 1 || bare.matches(',').count() > 32
+}
+
+fn without_quoted(query: &str) -> String {
     let mut quote = None;
     let mut escaped = false;
-    let mut previous = ' ';
+    let mut bare = String::new();
     for c in query.chars() {
         match quote {
             Some(_) if escaped => escaped = false,
             Some(_) if c == '\\' => escaped = true,
             Some(open) if c == open => quote = None,
             Some(_) => {}
-            None => match c {
-                '\'' | '"' => quote = Some(c),
-                '*' | '?' | ':' | ',' => return true,
-                '.' if previous == '.' => return true,
-                _ => {}
-            },
+            None if matches!(c, '\'' | '"') => quote = Some(c),
+            None => bare.push(c),
         }
-        previous = c;
     }
-    false
+    bare
 }
 
 #[cfg(test)]
@@ -166,13 +179,31 @@ mod tests {
         assert_eq!(select("$..n", value.clone()), Some(json!([1, 2])));
         assert_eq!(select("$['*']", value.clone()), Some(json!(7)));
         assert_eq!(select("$.items[?@.n > 5]", value.clone()), Some(json!([])));
+        assert_eq!(
+            select("$.items[0]['n','n']", value.clone()),
+            Some(json!([1, 1]))
+        );
+        assert_eq!(select("$['..'].x..y", value.clone()), Some(json!([])));
         assert_eq!(select("$.none", value), None);
     }
 
     #[test]
     fn broken() {
         for path in [
-            "", ".", "a..b", "a.", "a[", "a[x]", "a[0", "a]b", "a[-1]", "$.[", "a.[0]",
+            "",
+            "$..*..*",
+            "$..[?@..x]",
+            "$[*,*][*,*]",
+            ".",
+            "a..b",
+            "a.",
+            "a[",
+            "a[x]",
+            "a[0",
+            "a]b",
+            "a[-1]",
+            "$.[",
+            "a.[0]",
         ] {
             assert!(JsonPath::parse(path).is_err(), "{path}");
         }
