@@ -16,6 +16,7 @@ def serve():
     if "env" in request:
         os.environ.clear()
         os.environ.update(request["env"])
+    me = os.getpid()
     try:
         value = call(request)
         if request["return"] == "text":
@@ -25,16 +26,45 @@ def serve():
         head = {"ok": True}
     except BaseException as err:
         lines = traceback.format_exception(type(err), err, drop_own_frames(err.__traceback__))
-        head = {"ok": False, "type": type(err).__name__, "message": str(err), "traceback": "".join(lines)}
+        head = {"ok": False, "type": type(err).__name__, "message": readable(str(err)), "traceback": readable("".join(lines))}
         payload = b""
+    if os.getpid() != me:
+        # A child the function forked came back here; the answer is its parent's.
+        os._exit(0)
     answer.write(json.dumps(head).encode() + b"\n" + payload)
     answer.close()
     return 0 if head["ok"] else 1
 
 
+class Own:
+    # Finds the module itself where its directory cannot be listed, as Python's own finder does: the
+    # sandbox shows the tool its module, but not what else lies beside it.
+    def __init__(self, module, cwd):
+        self.module, self.cwd = module, cwd
+
+    def find_spec(self, name, path=None, target=None):
+        from importlib.machinery import ModuleSpec
+        from importlib.util import spec_from_file_location
+
+        if not (self.module + ".").startswith(name + "."):
+            return None
+        base = os.path.join(self.cwd, *name.split("."))
+        package = os.path.join(base, "__init__.py")
+        if os.path.isfile(package):
+            return spec_from_file_location(name, package, submodule_search_locations=[base])
+        if os.path.isfile(base + ".py"):
+            return spec_from_file_location(name, base + ".py")
+        if os.path.isdir(base):
+            spec = ModuleSpec(name, None, is_package=True)
+            spec.submodule_search_locations = [base]
+            return spec
+        return None
+
+
 def call(request):
     import importlib
 
+    sys.meta_path.append(Own(request["module"], request["cwd"]))
     function = importlib.import_module(request["module"])
     for name in request["function"].split("."):
         function = getattr(function, name)
@@ -47,6 +77,11 @@ def call(request):
 
         value = asyncio.run(wait())
     return value
+
+
+def readable(text):
+    # File names may hold halves of characters, which JSON cannot.
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def drop_own_frames(tb):
@@ -74,6 +109,7 @@ def keep(module, cwd):
         return limits, processes, scratch, os.sched_getaffinity(0), os.getpriority(os.PRIO_PROCESS, 0)
 
     sys.path.insert(0, cwd)
+    sys.meta_path.append(Own(module, cwd))
     try:
         importlib.import_module(module)
     except BaseException:
