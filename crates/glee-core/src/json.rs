@@ -1,29 +1,67 @@
-//! JSON as it was written: no duplicate key is dropped, no integer is rounded.
+//! JSON as it was written: no duplicate key is dropped, no number is rounded.
 //!
 //! A parser that keeps the last of two equal keys lets a person approve one thing and a tool do
 //! another; one that turns a long integer into a float changes an account number.
 
+use std::borrow::Cow;
 use std::fmt;
+use std::ops::Range;
 
 use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use thiserror::Error;
+
+/// A double keeps so many significant digits.
+const DIGITS_OF_A_DOUBLE: usize = 17;
 
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum JsonError {
     #[error("not JSON: {0}")]
     Syntax(String),
     #[error(
-        "the integer {0} does not fit 64 bits and would be rounded; send it as a string instead"
+        "the number {0} has more digits than can be kept and would be rounded; send it as a string instead"
     )]
     Inexact(String),
 }
 
 /// Reads one JSON value strictly.
 pub fn parse(text: &str) -> Result<Value, JsonError> {
-    if let Some(number) = integer_out_of_range(text) {
-        return Err(JsonError::Inexact(number.to_owned()));
+    let value = strict(text)?;
+    match changed_numbers(text).first() {
+        Some(place) => Err(JsonError::Inexact(text[place.clone()].to_owned())),
+        None => Ok(value),
     }
+}
+
+/// Reads what a tool or a service gave, which nobody can ask to write it otherwise: a number that
+/// would be rounded comes back as its digits in a string, and of two equal keys the last one counts.
+/// What had to be changed is told.
+pub fn parse_output(text: &str) -> Result<(Value, Vec<String>), JsonError> {
+    let mut notes = Vec::new();
+    let places = changed_numbers(text);
+    let text = match places.first() {
+        None => Cow::Borrowed(text),
+        Some(first) => {
+            notes.push(format!(
+                "the number {} would be rounded and is given as a string",
+                &text[first.clone()]
+            ));
+            Cow::Owned(with_quotes(text, &places))
+        }
+    };
+    match strict(&text) {
+        Ok(value) => Ok((value, notes)),
+        Err(err) => match serde_json::from_str(&text) {
+            Ok(value) => {
+                notes.push("a key stands twice in one object; the last one counts".to_owned());
+                Ok((value, notes))
+            }
+            Err(_) => Err(err),
+        },
+    }
+}
+
+fn strict(text: &str) -> Result<Value, JsonError> {
     serde_json::from_str::<Strict>(text)
         .map(|strict| strict.0)
         .map_err(|err| JsonError::Syntax(err.to_string()))
@@ -56,9 +94,11 @@ pub fn count(value: &Value) -> usize {
     }
 }
 
-/// Finds the first integer literal, outside strings, that neither i64 nor u64 can hold.
-fn integer_out_of_range(text: &str) -> Option<&str> {
+/// The numbers, outside strings, that would not come out as they went in: integers that 64 bits do not
+/// hold, and fractions with more digits than a double has.
+fn changed_numbers(text: &str) -> Vec<Range<usize>> {
     let bytes = text.as_bytes();
+    let mut found = Vec::new();
     let mut at = 0;
     while at < bytes.len() {
         match bytes[at] {
@@ -76,16 +116,37 @@ fn integer_out_of_range(text: &str) -> Option<&str> {
                 {
                     at += 1;
                 }
-                let token = &text[start..at];
-                let is_integer = !token.contains(['.', 'e', 'E']);
-                if is_integer && token.parse::<i64>().is_err() && token.parse::<u64>().is_err() {
-                    return Some(token);
+                if !survives(&text[start..at]) {
+                    found.push(start..at);
                 }
             }
             _ => at += 1,
         }
     }
-    None
+    found
+}
+
+fn survives(token: &str) -> bool {
+    let (mantissa, exponent) = token.split_once(['e', 'E']).unwrap_or((token, ""));
+    if exponent.is_empty() && !mantissa.contains('.') {
+        return token.parse::<i64>().is_ok() || token.parse::<u64>().is_ok();
+    }
+    let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
+    digits.trim_matches('0').len() <= DIGITS_OF_A_DOUBLE
+}
+
+fn with_quotes(text: &str, places: &[Range<usize>]) -> String {
+    let mut out = String::with_capacity(text.len() + 2 * places.len());
+    let mut from = 0;
+    for place in places {
+        out.push_str(&text[from..place.start]);
+        out.push('"');
+        out.push_str(&text[place.clone()]);
+        out.push('"');
+        from = place.end;
+    }
+    out.push_str(&text[from..]);
+    out
 }
 
 struct Strict(Value);
@@ -182,7 +243,11 @@ mod tests {
         ] {
             assert_eq!(parse(text).unwrap().to_string(), text);
         }
-        for text in ["12345678901234567890123", "[-9223372036854775809]"] {
+        for text in [
+            "12345678901234567890123",
+            "[-9223372036854775809]",
+            "0.12345678901234567890123",
+        ] {
             assert!(matches!(parse(text), Err(JsonError::Inexact(_))), "{text}");
         }
         assert_eq!(
@@ -190,6 +255,20 @@ mod tests {
             "12345678901234567890123"
         );
         assert!(parse(r#"{"a\"": 1, "b": 99999999999999999999}"#).is_err());
+    }
+
+    #[test]
+    fn what_tools_give_is_kept_as_far_as_it_goes() {
+        let (value, notes) =
+            parse_output(r#"{"id": 123456789012345678901, "x": "1\"2", "f": 0.1}"#).unwrap();
+        assert_eq!(
+            value.to_string(),
+            r#"{"id":"123456789012345678901","x":"1\"2","f":0.1}"#
+        );
+        assert_eq!(notes.len(), 1);
+        let (value, notes) = parse_output(r#"{"a": 1, "a": 2}"#).unwrap();
+        assert_eq!((value["a"].as_i64(), notes.len()), (Some(2), 1));
+        assert!(parse_output("{").is_err());
     }
 
     #[test]

@@ -23,7 +23,9 @@ pub enum Body {
 /// What is not as promised becomes a warning or a failure, as the tool says.
 pub fn shape(outputs: &Outputs, raw: Raw) -> Result<Output, Failure> {
     let mut warnings = Vec::new();
-    let value = parse(outputs.format, &raw, &mut warnings);
+    // What was kept in another form than it came; no reason to stop.
+    let mut remarks = Vec::new();
+    let value = parse(outputs.format, &raw, &mut warnings, &mut remarks);
     let value = if warnings.is_empty() {
         extract(outputs, value, &mut warnings)
     } else {
@@ -40,6 +42,7 @@ pub fn shape(outputs: &Outputs, raw: Raw) -> Result<Output, Failure> {
             ));
         }
     }
+    warnings.splice(0..0, remarks);
     match outputs.on_mismatch {
         OnMismatch::Fail if !warnings.is_empty() => {
             Err(Failure::new(FailureKind::OutputInvalid, warnings.join("; ")).with("value", value))
@@ -52,7 +55,12 @@ pub fn shape(outputs: &Outputs, raw: Raw) -> Result<Output, Failure> {
     }
 }
 
-fn parse(format: Format, raw: &Raw, warnings: &mut Vec<String>) -> Value {
+fn parse(
+    format: Format,
+    raw: &Raw,
+    warnings: &mut Vec<String>,
+    remarks: &mut Vec<String>,
+) -> Value {
     let bytes = match &raw.body {
         Body::Value(value) => return value.clone(),
         Body::Bytes(bytes) => bytes,
@@ -72,8 +80,11 @@ fn parse(format: Format, raw: &Raw, warnings: &mut Vec<String>) -> Value {
     match format {
         Format::Text => Value::String(text),
         Format::Json if text.trim().is_empty() && raw.truncated.is_none() => Value::Null,
-        Format::Json => match json::parse(&text) {
-            Ok(value) => value,
+        Format::Json => match json::parse_output(&text) {
+            Ok((value, notes)) => {
+                remarks.extend(notes);
+                value
+            }
             Err(err) => {
                 let why = match raw.truncated {
                     Some(_) => "the output was cut and is given as text".to_owned(),

@@ -9,6 +9,9 @@ use glee_core::permission::Network;
 use glee_core::port::{Answer, Approver, Later, Question};
 use serde_json::Value;
 
+/// Most characters of one argument that are shown.
+const LONGEST_SHOWN: usize = 600;
+
 pub struct Terminal;
 
 /// A process has one terminal. While a question stands on it, nothing else may be drawn there.
@@ -75,11 +78,23 @@ fn prompt(question: &Question<'_>) -> String {
             Value::String(text) => text.clone(),
             other => other.to_string(),
         };
-        lines.push(format!("  {} = {}", visible(name), visible(&shown)));
+        lines.push(format!(
+            "  {} = {}",
+            visible(name),
+            shortened(&visible(&shown))
+        ));
     }
     lines.push(format!("It may use: {}", authority(question)));
     lines.push("Run it? [y/N] ".to_owned());
     lines.join("\n")
+}
+
+/// A long argument must not push the question, or its reason, off the screen.
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(LONGEST_SHOWN) {
+        Some((at, _)) => format!("{}… and {} bytes more", &text[..at], text.len() - at),
+        None => text.to_owned(),
+    }
 }
 
 fn authority(question: &Question<'_>) -> String {

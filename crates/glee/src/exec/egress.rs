@@ -8,7 +8,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use glee_core::host::HostPattern;
@@ -17,6 +17,7 @@ use glee_core::permission::Network;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpStream, UnixListener, UnixStream};
+use tokio::sync::Semaphore;
 use url::Url;
 
 use super::http::Guard;
@@ -25,6 +26,8 @@ use super::http::Guard;
 const LONGEST_HEAD: usize = 16 << 10;
 const HEAD_PATIENCE: Duration = Duration::from_secs(10);
 const DIAL_PATIENCE: Duration = Duration::from_secs(10);
+/// A tool that wants more at once waits.
+const MOST_CONNECTIONS: usize = 256;
 
 /// One socket for each list of hosts.
 pub struct Egress {
@@ -79,7 +82,11 @@ impl Egress {
 
 async fn serve(listener: UnixListener, hosts: Vec<HostPattern>, allowed: Option<Vec<HostPattern>>) {
     let network = Network::Hosts(hosts);
+    let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
     while let Ok((client, _)) = listener.accept().await {
+        let Ok(place) = room.clone().acquire_owned().await else {
+            return;
+        };
         let (network, allowed) = (network.clone(), allowed.clone());
         tokio::spawn(async move {
             let guard = Guard {
@@ -88,6 +95,7 @@ async fn serve(listener: UnixListener, hosts: Vec<HostPattern>, allowed: Option<
             };
             // A client that breaks off is no one's failure.
             let _ = carry(client, &guard).await;
+            drop(place);
         });
     }
 }
@@ -105,7 +113,9 @@ async fn carry(mut client: UnixStream, guard: &Guard<'_>) -> io::Result<()> {
         )
         .await;
     };
-    let mut server = match dial(&request.target, guard).await {
+    let dialled = tokio::time::timeout(DIAL_PATIENCE, dial(&request.target, guard)).await;
+    let dialled = dialled.unwrap_or_else(|_| Err(Refusal::Network(io::ErrorKind::TimedOut.into())));
+    let mut server = match dialled {
         Ok(server) => server,
         Err(Refusal::Policy(failure)) => {
             let hint = failure.hint.unwrap_or_default();
@@ -213,18 +223,12 @@ async fn dial(target: &Url, guard: &Guard<'_>) -> Result<TcpStream, Refusal> {
     };
     let mut last = io::Error::from(io::ErrorKind::NotFound);
     for address in addresses {
-        match tokio::time::timeout(
-            DIAL_PATIENCE,
-            TcpStream::connect(SocketAddr::new(address, port)),
-        )
-        .await
-        {
-            Ok(Ok(stream)) => {
+        match TcpStream::connect(SocketAddr::new(address, port)).await {
+            Ok(stream) => {
                 let _ = stream.set_nodelay(true);
                 return Ok(stream);
             }
-            Ok(Err(err)) => last = err,
-            Err(_) => last = io::ErrorKind::TimedOut.into(),
+            Err(err) => last = err,
         }
     }
     Err(Refusal::Network(last))

@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::time::SystemTime;
 
@@ -40,15 +40,25 @@ impl Audit {
         // other processes write theirs. A link in its place would send the record elsewhere, and a
         // FIFO would wait for a reader.
         let mut file: File = OpenOptions::new()
+            .read(true)
             .append(true)
             .create(true)
             .mode(0o600)
             .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32)
             .open(&self.path)?;
-        if !file.metadata()?.is_file() {
+        let found = file.metadata()?;
+        if !found.is_file() {
             return Err(io::Error::other("it is not a regular file"));
         }
-        file.write_all(line.as_bytes())
+        // A line that was torn off by a crash or a full disk must not take this one with it.
+        let mut last = [b'\n'];
+        if let Some(at) = found.len().checked_sub(1) {
+            file.read_exact_at(&mut last, at)?;
+        }
+        match last {
+            [b'\n'] => file.write_all(line.as_bytes()),
+            _ => file.write_all(format!("\n{line}").as_bytes()),
+        }
     }
 }
 
@@ -230,6 +240,19 @@ mod tests {
             line(&event(json!({}), refused))
                 .contains("TOOL_REFUSED name=weather params={} status=refused code=RULE_DENIED")
         );
+    }
+
+    #[test]
+    fn a_torn_line_takes_no_other_with_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("tools.log");
+        fs::write(&path, "[torn").unwrap();
+        let audit = Audit::new(path.clone());
+        audit.observe(&event(json!({}), What::Started)).unwrap();
+        audit.observe(&event(json!({}), What::Started)).unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!((lines.len(), lines[0]), (3, "[torn"));
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //!
 //! `tool.yml` is the manifest; `call.json` the call; `outcome.json` the outcome, with `"..."` for what
 //! does not matter; `lint.json` the problems `glee lint` must find. Other files go into the tool's
-//! directory, those in `root/` into the project's root. `{{origin}}`, `{{port}}` and `{{root}}` are
+//! directory, those in `root/` into the project's root (`dot-git` as `.git`, which git itself does not
+//! store). `{{origin}}`, `{{port}}` and `{{root}}` are
 //! filled in. A `saved.yml` is saved over the manifest while the project is open. `UPDATE=1` writes the expectations anew, to be read before they are committed.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -311,10 +312,10 @@ impl Stage {
                 continue;
             }
             if path.is_dir() {
-                let inside = if from == case && name == "root" {
-                    PathBuf::new()
-                } else {
-                    to.join(&name)
+                let inside = match name.as_str() {
+                    "root" if from == case => PathBuf::new(),
+                    "dot-git" => to.join(".git"),
+                    _ => to.join(&name),
                 };
                 self.copy(case, &path, &inside);
                 continue;

@@ -6,6 +6,7 @@ use std::io::IsTerminal;
 
 use super::status::Status;
 use super::{Session, print};
+use crate::approve::terminal::visible;
 use crate::dialect::problem::{Problem, Severity};
 use crate::lint::{self, File, Report};
 
@@ -81,7 +82,7 @@ fn snippet(renderer: &Renderer, file: &File, problem: &Problem) -> String {
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
     };
-    let path = file.path.display().to_string();
+    let path = visible(&file.path.display().to_string());
     let end = problem.place.end.min(file.text.len());
     let start = problem.place.start.min(end);
     let mut group = level
@@ -139,7 +140,7 @@ fn github(report: &Report) -> anyhow::Result<()> {
             print::out(&format!(
                 "::{} file={},line={line},col={column},title={}::{}",
                 severity(problem),
-                property(&file.path.display().to_string()),
+                property(&visible(&file.path.display().to_string())),
                 problem.rule,
                 escape(&format!("{}{fix}", problem.message)),
             ))?;

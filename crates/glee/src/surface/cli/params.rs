@@ -74,12 +74,14 @@ fn value(text: &str, kind: Option<&Value>) -> anyhow::Result<Value> {
         Some(Value::Array(many)) => many.iter().any(|it| it == word),
         _ => false,
     };
-    // What is not of the wanted type is passed on as text; the schema then says what is wrong.
-    match kind {
-        Some(_) if is("string") => Ok(text.into()),
-        _ => match json::parse(text) {
-            Err(json::JsonError::Inexact(_)) => json::parse(text).map_err(Into::into),
-            parsed => Ok(parsed.unwrap_or_else(|_| text.into())),
-        },
+    if is("string") {
+        return Ok(text.into());
+    }
+    // A word is a word; what sets out to be JSON must be JSON.
+    match json::parse(text) {
+        Ok(value) => Ok(value),
+        Err(err @ json::JsonError::Inexact(_)) => Err(err.into()),
+        Err(err) if text.trim_start().starts_with(['{', '[']) => Err(err.into()),
+        Err(_) => Ok(text.into()),
     }
 }

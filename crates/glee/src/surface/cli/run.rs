@@ -124,7 +124,16 @@ async fn watched(app: &App, call: Call) -> glee_core::outcome::Outcome {
     }
 }
 
-async fn stop_signal() {
+/// The first Ctrl-C, or the like. A second one ends glee at once; its tools die with it.
+pub(super) async fn stop_signal() {
+    any_signal().await;
+    tokio::spawn(async {
+        any_signal().await;
+        std::process::exit(130);
+    });
+}
+
+async fn any_signal() {
     use tokio::signal::unix::{SignalKind, signal};
     let kinds = [
         SignalKind::interrupt(),

@@ -6,6 +6,7 @@ use glee_core::outcome::{FailureKind, Output};
 use glee_core::port::{Caller, Cancel};
 use serde_json::{Value, json};
 
+use super::run::stop_signal;
 use super::status::{self, Status};
 use super::{Session, print};
 use crate::app::{App, Call};
@@ -48,7 +49,9 @@ pub(super) fn run(session: &Session, args: &Args) -> anyhow::Result<Status> {
         .filter(|it| args.names.is_empty() || args.names.contains(&it.name))
     {
         for (at, example) in spec.examples.iter().enumerate() {
-            let verdict = runtime.block_on(try_example(&app, spec, example));
+            let Some(verdict) = runtime.block_on(try_example(&app, spec, example)) else {
+                return Ok(Status::Cancelled);
+            };
             let title = match example.description.as_str() {
                 "" => format!("{} example {}", spec.name, at + 1),
                 description => format!("{}: {description}", spec.name),
@@ -120,7 +123,8 @@ fn summary(
     })
 }
 
-async fn try_example(app: &App, spec: &ToolSpec, example: &Example) -> Verdict {
+/// Nothing when the person no longer wants to know.
+async fn try_example(app: &App, spec: &ToolSpec, example: &Example) -> Option<Verdict> {
     let outcome = app
         .call(Call {
             tool: spec.name.clone(),
@@ -129,21 +133,19 @@ async fn try_example(app: &App, spec: &ToolSpec, example: &Example) -> Verdict {
                 name: "user".to_owned(),
             },
             timeout: None,
-            cancel: Cancel::never(),
+            cancel: Cancel::when(stop_signal()),
         })
         .await;
-    match outcome.result {
+    Some(match outcome.result {
         Ok(output) => compare(spec, example, &output),
-        Err(failure)
-            if matches!(
-                failure.kind,
-                FailureKind::ApprovalRequired | FailureKind::SecretNotFound
-            ) =>
-        {
-            Verdict::NotRun(failure.message)
-        }
-        Err(failure) => Verdict::Failed(format!("{} [{}]", failure.message, failure.kind.code())),
-    }
+        Err(failure) => match failure.kind {
+            FailureKind::Cancelled => return None,
+            FailureKind::ApprovalRequired | FailureKind::SecretNotFound => {
+                Verdict::NotRun(failure.message)
+            }
+            kind => Verdict::Failed(format!("{} [{}]", failure.message, kind.code())),
+        },
+    })
 }
 
 fn compare(spec: &ToolSpec, example: &Example, output: &Output) -> Verdict {
