@@ -10,7 +10,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use glee::app::{App, Call, Wiring};
+use glee::exec::Stay;
+use glee::project::Project;
 use glee::store::manifests;
+use glee_core::port::{Answer, Approver, Caller, Cancel, Later, Question};
 
 const GLEE: &str = env!("CARGO_BIN_EXE_glee");
 
@@ -38,6 +42,18 @@ permissions:
   network: false
   fs: {read: [], write: []}
   secrets: {}
+approval: {required: false}
+";
+
+const PYTHON: &str = "\
+name: py
+description: Adds one
+kind: python
+version: 1
+inputs: {schema: {type: object, properties: {n: {type: integer, description: A number}}}}
+outputs: {format: json}
+exec: {python: {module: main, function: run, args: ['${n}'], cwd: .glee/tools/py}}
+permissions: {network: false}
 approval: {required: false}
 ";
 
@@ -103,6 +119,7 @@ fn main() {
     let list = median(10, || run(thousand.path(), GLEE, &["list"]));
     row("glee list of 1 000 tools", &ms(list), "");
 
+    python(root);
     row(
         "memory of glee list, 1 000 tools",
         &mib(peak(thousand.path(), &["list"])),
@@ -116,6 +133,65 @@ fn main() {
         &mib(flood),
         &format!("a run printing 2 bytes {}, target 32 MiB more", mib(small)),
     );
+}
+
+/// A small Python function by an interpreter that stays, beside one of its own.
+fn python(root: &Path) {
+    let directory = root.join(".glee/tools/py");
+    std::fs::create_dir_all(&directory).unwrap();
+    std::fs::write(directory.join("tool.yml"), PYTHON).unwrap();
+    std::fs::write(
+        directory.join("main.py"),
+        "import json, re\n\ndef run(n):\n    return n + 1\n",
+    )
+    .unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let open = |stay| {
+        let wiring = Wiring {
+            launcher: GLEE.into(),
+            stay,
+            ..Wiring::with(Nobody)
+        };
+        App::open(Project::at(root).unwrap().unwrap(), wiring).unwrap()
+    };
+    let call = |app: &App| {
+        let began = Instant::now();
+        let outcome = runtime.block_on(app.call(Call {
+            tool: "py".into(),
+            args: serde_json::Map::from_iter([("n".to_owned(), 1.into())]),
+            caller: Caller {
+                name: "user".into(),
+            },
+            timeout: None,
+            cancel: Cancel::never(),
+        }));
+        assert_eq!(outcome.result.unwrap().value, 2);
+        began.elapsed()
+    };
+    let (warm, cold) = (open(Stay::ForMany), open(Stay::ForOneCall));
+    call(&warm);
+    let (warm, cold) = (median(100, || call(&warm)), median(20, || call(&cold)));
+    let ratio = cold.as_secs_f64() / warm.as_secs_f64();
+    row(
+        "python function, interpreter stays",
+        &ms(warm),
+        &format!(
+            "one of its own {}, {ratio:.1} times as long; target 3 ms and 10 times",
+            ms(cold)
+        ),
+    );
+}
+
+struct Nobody;
+
+impl Approver for Nobody {
+    fn ask<'a>(&'a self, _: &'a Question<'a>) -> Later<'a, Answer> {
+        Box::pin(async {
+            Answer::Nobody {
+                hint: String::new(),
+            }
+        })
+    }
 }
 
 fn tool(root: &Path, name: &str, manifest: &str) {

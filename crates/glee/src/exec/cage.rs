@@ -103,7 +103,7 @@ impl Cage {
     }
 
     /// What this machine can hold at all, for a tool that is granted nothing.
-    pub async fn best(&self) -> Result<Held, Failure> {
+    pub async fn best(&self) -> Result<Best, Failure> {
         let profile = Profile {
             confinement: Confinement::BestEffort,
             network: Network::None,
@@ -112,7 +112,15 @@ impl Cage {
             protect: Vec::new(),
             limits: limits(&model::Limits::default()),
         };
-        Ok(held(&self.strength(profile).await?))
+        let strength = self.strength(profile).await?;
+        let layers = strength.layers.iter().map(|it| match &it.state {
+            State::Enforced => (it.layer.name(), Ok(())),
+            State::Missing { why } => (it.layer.name(), Err(why.clone())),
+        });
+        Ok(Best {
+            tier: strength.tier.name(),
+            layers: layers.collect(),
+        })
     }
 
     /// The same for every call of a tool, so that warm launchers can be shared.
@@ -151,6 +159,12 @@ impl Cage {
             }
         })
     }
+}
+
+/// The tier of a machine, and each layer with the reason why it is missing, if it is.
+pub struct Best {
+    pub tier: &'static str,
+    pub layers: Vec<(&'static str, Result<(), String>)>,
 }
 
 /// What holds a tool, for people to read.

@@ -12,6 +12,9 @@ use crate::exec::find_interpreter;
 use crate::lint;
 use crate::project::Project;
 
+/// What was looked at, and what was found or is wrong.
+type Finding = (&'static str, Result<String, String>);
+
 pub(super) fn run(session: &Session) -> anyhow::Result<Status> {
     let mut findings = vec![
         ("glee", Ok(env!("CARGO_PKG_VERSION").to_owned())),
@@ -20,8 +23,8 @@ pub(super) fn run(session: &Session) -> anyhow::Result<Status> {
             "python",
             find_interpreter(Path::new("/"), None).map(|it| it.display().to_string()),
         ),
-        ("sandbox", sandbox()?),
     ];
+    findings.extend(sandbox()?);
     match session.project() {
         Err(err) => findings.push(("project", Err(err.to_string()))),
         Ok(project) => findings.extend(of_project(&project)),
@@ -42,23 +45,32 @@ pub(super) fn run(session: &Session) -> anyhow::Result<Status> {
     }
     for (what, found) in findings {
         print::out(&match found {
-            Ok(found) => format!("ok  {what:8} {found}"),
-            Err(problem) => format!("--  {what:8} {problem}"),
+            Ok(found) => format!("ok  {what:12} {found}"),
+            Err(problem) => format!("--  {what:12} {problem}"),
         })?;
     }
     Ok(Status::Ok)
 }
 
-/// The best this machine can do; a layer that is missing is named with the reason.
-fn sandbox() -> anyhow::Result<Result<String, String>> {
+/// The best this machine can do, and each layer of it.
+fn sandbox() -> anyhow::Result<Vec<Finding>> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    Ok(match runtime.block_on(cage_without_project().best()) {
-        Ok(held) if held.missing.is_empty() => Ok(format!("{}: every layer holds", held.by)),
-        Ok(held) => Err(format!("{}; missing {}", held.by, held.missing.join("; "))),
-        Err(failure) => Err(failure.message),
-    })
+    let best = match runtime.block_on(cage_without_project().best()) {
+        Ok(best) => best,
+        Err(failure) => return Ok(vec![("sandbox", Err(failure.message))]),
+    };
+    let missing = best.layers.iter().filter(|it| it.1.is_err()).count();
+    let tier = match missing {
+        0 => Ok(format!("{}: every layer holds", best.tier)),
+        _ => Err(format!("{}: {missing} layers are missing", best.tier)),
+    };
+    let layers = best
+        .layers
+        .into_iter()
+        .map(|(name, state)| (name, state.map(|()| "holds".to_owned())));
+    Ok([("sandbox", tier)].into_iter().chain(layers).collect())
 }
 
 fn kernel() -> String {
@@ -70,7 +82,7 @@ fn kernel() -> String {
     )
 }
 
-fn of_project(project: &Project) -> Vec<(&'static str, Result<String, String>)> {
+fn of_project(project: &Project) -> Vec<Finding> {
     let root = ("project", Ok(project.root().display().to_string()));
     let tools = match lint::lint(project) {
         Err(err) => Err(err.to_string()),

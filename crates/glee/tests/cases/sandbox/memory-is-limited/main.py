@@ -1,0 +1,2 @@
+def run():
+    return len(b"x" * (512 << 20))
