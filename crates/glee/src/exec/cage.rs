@@ -1,7 +1,8 @@
 //! What holds a process to its grant: the sandbox profile of a call.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use glee_core::admit::Admitted;
 use glee_core::model::{self, Exec, Origin, ToolSpec};
@@ -42,11 +43,15 @@ const SHELL_FILES: &[&str] = &[
 /// Where programs are for every tool; these need no grant.
 const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt"];
 
+/// Strengths that are remembered, one for each profile.
+const MOST_KNOWN: usize = 256;
+
 #[derive(Clone)]
 pub struct Cage {
     pub(super) sandbox: Sandbox,
     pub(super) confinement: Confinement,
     egress: Arc<Egress>,
+    known: Arc<Mutex<HashMap<Profile, Strength>>>,
 }
 
 impl Cage {
@@ -55,6 +60,7 @@ impl Cage {
             sandbox,
             confinement,
             egress: Arc::new(egress),
+            known: Arc::default(),
         }
     }
 
@@ -66,16 +72,30 @@ impl Cage {
         Ok(held(&strength))
     }
 
+    /// What this machine holds of a profile. Asking starts a launcher, so the answer is remembered; a
+    /// launcher that comes up weaker later refuses by itself.
     pub(super) async fn strength(&self, profile: Profile) -> Result<Strength, Failure> {
+        if let Some(known) = self.known().get(&profile) {
+            return Ok(known.clone());
+        }
         let sandbox = self.sandbox.clone();
-        let confinement = profile.confinement;
-        let strength = tokio::task::spawn_blocking(move || sandbox.strength(&profile))
+        let asked = profile.clone();
+        let strength = tokio::task::spawn_blocking(move || sandbox.strength(&asked))
             .await
             .map_err(|err| Failure::new(FailureKind::Internal, err.to_string()))?;
-        match (confinement, strength.tier) {
-            (Confinement::Required, Tier::None) => Err(unavailable(&strength)),
-            _ => Ok(strength),
+        if (profile.confinement, strength.tier) == (Confinement::Required, Tier::None) {
+            return Err(unavailable(&strength));
         }
+        let mut known = self.known();
+        if known.len() >= MOST_KNOWN {
+            known.clear();
+        }
+        known.insert(profile, strength.clone());
+        Ok(strength)
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<Profile, Strength>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What holds a tool on this machine.
