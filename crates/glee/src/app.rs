@@ -135,6 +135,14 @@ impl App {
         self.runtime.invoke(invocation(call)).await
     }
 
+    /// Makes ready, meanwhile, what will hold a tool that is about to be called.
+    pub fn expect_call(&self, tool: &str) {
+        if let Ok(spec) = self.tools().find(tool) {
+            let (cage, root) = (self.cage.clone(), self.project.root().to_owned());
+            tokio::spawn(async move { cage.prepare(&spec, &root).await });
+        }
+    }
+
     /// What the call would do, secrets masked; nothing is asked and nothing is run.
     pub fn preview(&self, call: Call) -> Result<Value, Failure> {
         exec::preview(&self.runtime.preview(&invocation(call))?)

@@ -52,6 +52,7 @@ pub struct Cage {
     pub(super) confinement: Confinement,
     egress: Arc<Egress>,
     known: Arc<Mutex<HashMap<Profile, Strength>>>,
+    asking: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Cage {
@@ -61,6 +62,7 @@ impl Cage {
             confinement,
             egress: Arc::new(egress),
             known: Arc::default(),
+            asking: Arc::default(),
         }
     }
 
@@ -72,9 +74,23 @@ impl Cage {
         Ok(held(&strength))
     }
 
+    /// Starts what will hold a tool, for a call that is about to come. Nothing of the tool runs yet.
+    pub async fn prepare(&self, spec: &ToolSpec, root: &Path) {
+        if matches!(spec.exec, Exec::Http(_)) {
+            return;
+        }
+        // The call itself will say what is wrong.
+        if let Ok(profile) = self.profile(spec, root) {
+            let _ = self.strength(profile).await;
+        }
+    }
+
     /// What this machine holds of a profile. Asking starts a launcher, so the answer is remembered; a
     /// launcher that comes up weaker later refuses by itself.
     pub(super) async fn strength(&self, profile: Profile) -> Result<Strength, Failure> {
+        // Who asks at the same time waits for the answer, and the launcher behind it, instead of
+        // starting another.
+        let _asking = self.asking.lock().await;
         if let Some(known) = self.known().get(&profile) {
             return Ok(known.clone());
         }

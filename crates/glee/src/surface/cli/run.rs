@@ -97,6 +97,8 @@ fn dry_run(app: &App, call: Call, json: bool) -> anyhow::Result<Status> {
 /// the terminal goes away.
 async fn watched(app: &App, call: Call) -> glee_core::outcome::Outcome {
     let name = call.tool.clone();
+    // Checking the arguments and starting the sandbox take about as long, so both begin at once.
+    app.expect_call(&name);
     let spinner = async {
         if !io::stderr().is_terminal() {
             return std::future::pending().await;
