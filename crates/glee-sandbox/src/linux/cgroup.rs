@@ -7,13 +7,10 @@ use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::exit;
 
 use rustix::fs::{AtFlags, Mode, OFlags};
-use rustix::process::{Pid, WaitOptions, waitpid};
 
 use super::limits::OURS;
-use super::namespaces;
 use crate::{Network, Profile};
 
 /// Threads of a gatekeeper or a bridge.
@@ -66,27 +63,8 @@ pub(super) fn name(launcher: u32) -> String {
     format!("glee-{launcher}")
 }
 
-/// A launcher on its way into its groups.
-///
-/// A migration waits for every processor of the machine, which takes longer than all other preparations together. So a
-/// child of the launcher asks for it, and the launcher goes on meanwhile. Nothing may be started that is to be counted
-/// before [`Joining::finish`].
-pub(super) struct Joining {
-    asks: Pid,
-    cgroup: Cgroup,
-}
-
-impl Joining {
-    pub(super) fn finish(self) -> io::Result<Cgroup> {
-        match waitpid(Some(self.asks), WaitOptions::empty())? {
-            Some((_, status)) if status.exit_status() == Some(0) => Ok(self.cgroup),
-            _ => Err(io::Error::other("cgroup.procs cannot be written")),
-        }
-    }
-}
-
-/// Makes the groups, sets their limits and begins to join them. Must be called before any namespace is entered.
-pub(super) fn join(profile: &Profile) -> io::Result<Joining> {
+/// Makes the groups, sets their limits and joins them.
+pub(super) fn join(profile: &Profile) -> io::Result<Cgroup> {
     let limits = &profile.limits;
     let ours = match profile.network {
         Network::None => OURS,
@@ -133,16 +111,9 @@ pub(super) fn join(profile: &Profile) -> io::Result<Joining> {
             &count.saturating_add(ours).to_string(),
         )?;
     }
-    let me = std::process::id().to_string();
-    let asks = match namespaces::fork()? {
-        Some(child) => child,
-        None => {
-            let joined = [&memory_in, &processes_in]
-                .iter()
-                .all(|it| set(it.join("cgroup.procs"), &me).is_ok());
-            exit(i32::from(!joined))
-        }
-    };
+    for directory in [&memory_in, &processes_in] {
+        set(directory.join("cgroup.procs"), "0")?;
+    }
     let (memory_events, peak) = match memory.version {
         Version::One => ("memory.oom_control", "memory.max_usage_in_bytes"),
         Version::Two => ("memory.events", "memory.peak"),
@@ -156,10 +127,7 @@ pub(super) fn join(profile: &Profile) -> io::Result<Joining> {
             .open(memory_in.join(peak))
             .ok(),
     };
-    Ok(Joining {
-        asks,
-        cgroup: Cgroup { groups, events },
-    })
+    Ok(Cgroup { groups, events })
 }
 
 impl Group {

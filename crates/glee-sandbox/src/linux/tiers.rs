@@ -58,7 +58,7 @@ pub(super) fn unconfined(control: Control, profile: &Profile) -> io::Result<()> 
 /// All layers: a minimal root and namespaces, with Landlock and seccomp inside.
 pub(super) fn full(control: Control, setup: &Setup) -> io::Result<()> {
     let profile = &setup.profile;
-    let joining = if setup.ceiling == Tier::Full {
+    let cgroup = if setup.ceiling == Tier::Full {
         cgroup::join(profile).map_err(|err| err.to_string())
     } else {
         Err("not to be used".to_owned())
@@ -67,7 +67,6 @@ pub(super) fn full(control: Control, setup: &Setup) -> io::Result<()> {
         Ok(it) => it,
         Err(why) => return control.send(Kind::Weaker, &write_weaker(&why), &[]),
     };
-    let cgroup = joining.and_then(|it| it.finish().map_err(|err| err.to_string()));
     privileges::hide_memory()?;
     let kept = keep_wardens(
         control,
@@ -227,9 +226,7 @@ pub(super) fn landlocked(control: Control, setup: &Setup) -> io::Result<()> {
     let mut report = Report::default();
     report.of(Layer::ProcessTree, Err(setup.why.clone()));
     report.of(Layer::Root, Err(setup.why.clone()));
-    let cgroup = cgroup::join(profile)
-        .and_then(cgroup::Joining::finish)
-        .map_err(|err| err.to_string());
+    let cgroup = cgroup::join(profile).map_err(|err| err.to_string());
     report.of(
         Layer::Cgroup,
         cgroup.as_ref().map(drop).map_err(Clone::clone),
