@@ -171,3 +171,34 @@ fn a_module_that_cannot_be_imported_says_why() {
     let failure = stage.call("").unwrap_err();
     assert_eq!(failure.details["type"], "ModuleNotFoundError");
 }
+
+#[test]
+fn a_virtual_environment_is_honoured() {
+    let stage = Stage::set(
+        "import sys, only_here\n\ndef run(do):\n    return [sys.prefix, only_here.VALUE]\n",
+    );
+    let venv = stage.scene.root.join(".venv");
+    let made = std::process::Command::new("python3")
+        .args(["-m", "venv", "--without-pip"])
+        .arg(&venv)
+        .status();
+    assert!(made.unwrap().success());
+    let library = std::fs::read_dir(venv.join("lib"))
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
+    std::fs::write(
+        library.join("site-packages/only_here.py"),
+        "VALUE = 'from the venv'\n",
+    )
+    .unwrap();
+    let manifest = MANIFEST.replace("cwd: .glee", "venv: .venv, cwd: .glee");
+    stage.scene.write(".glee/tools/tool/tool.yml", &manifest);
+    stage.app.reload().unwrap();
+    let expected = json!([venv.display().to_string(), "from the venv"]);
+    // Once by a new interpreter, once by one that stayed.
+    assert_eq!(stage.call("").unwrap(), expected);
+    assert_eq!(stage.call("").unwrap(), expected);
+}
