@@ -105,12 +105,15 @@ impl UrlTemplate {
         }
     }
 
-    pub fn holes(&self) -> impl Iterator<Item = &Hole> {
-        let origin = match &self.origin {
+    fn filled_origin(&self) -> Option<&Template> {
+        match &self.origin {
             Origin::Fixed(_) => None,
             Origin::Filled(template) => Some(template),
-        };
-        origin
+        }
+    }
+
+    pub fn holes(&self) -> impl Iterator<Item = &Hole> {
+        self.filled_origin()
             .into_iter()
             .chain(&self.segments)
             .chain(
@@ -123,11 +126,7 @@ impl UrlTemplate {
 
     /// Holes that cannot be left out: those of the origin and of the path.
     pub fn required_holes(&self) -> impl Iterator<Item = &Hole> {
-        let origin = match &self.origin {
-            Origin::Fixed(_) => None,
-            Origin::Filled(template) => Some(template),
-        };
-        origin
+        self.filled_origin()
             .into_iter()
             .chain(&self.segments)
             .flat_map(Template::holes)
