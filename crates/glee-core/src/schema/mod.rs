@@ -1,6 +1,7 @@
 //! JSON Schema 2020-12, compiled once: it bounds itself, fills defaults and lists all violations.
 
 mod bounds;
+mod plain;
 
 use std::sync::{Arc, OnceLock};
 
@@ -32,6 +33,7 @@ struct Inner {
     /// How much work one part of a value can cause, by the depth of the value. Values nested deeper
     /// could make validation take exponential time.
     work: bounds::Work,
+    plain: bool,
     /// Compiling costs far more than the checks above, so it waits for the first use.
     validator: OnceLock<Result<Validator, SchemaError>>,
 }
@@ -79,6 +81,7 @@ impl Schema {
         }
         let work = bounds::work_by_depth(&source, 1)?;
         Ok(Schema(Arc::new(Inner {
+            plain: plain::is_plain(&source),
             source,
             work,
             validator: OnceLock::new(),
@@ -89,8 +92,11 @@ impl Schema {
         &self.0.source
     }
 
-    /// Compiles now what the first use would compile.
+    /// Whether it can be used. Compiles it to know, unless it is plain.
     pub fn compile(&self) -> Result<(), SchemaError> {
+        if self.0.plain {
+            return Ok(());
+        }
         self.validator().map(|_| ())
     }
 
@@ -114,6 +120,9 @@ impl Schema {
         };
         if let Err(why) = self.check_work(value) {
             return refuse(why);
+        }
+        if self.0.plain && plain::surely_fits(&self.0.source, value) {
+            return Vec::new();
         }
         match self.validator() {
             Err(err) => refuse(format!(

@@ -1,6 +1,6 @@
 //! A control group per launcher: it counts the memory and the processes of one call's whole tree.
 //!
-//! The launcher joins once and everything it starts is born inside. Joining per call would cost ten milliseconds.
+//! The launcher joins once and everything it starts is born inside. Joining per call would cost more than the call.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -23,6 +23,18 @@ enum Version {
     Two,
 }
 
+impl Version {
+    /// Where a launcher writes itself in. It is single-threaded, and moving one's own thread needs none
+    /// of the kernel's locks over all processes, which cost ten milliseconds; the second version lets
+    /// only whole processes move.
+    fn members(self) -> &'static str {
+        match self {
+            Version::One => "tasks",
+            Version::Two => "cgroup.procs",
+        }
+    }
+}
+
 /// A directory of the control group file system in which we may make our own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Home {
@@ -39,8 +51,8 @@ pub(super) struct Cgroup {
 struct Group {
     home: OwnedFd,
     name: String,
-    /// Of the home, for leaving.
-    processes: File,
+    /// Members of the home, for leaving.
+    members: File,
 }
 
 /// What the kernel counted.
@@ -111,8 +123,8 @@ pub(super) fn join(profile: &Profile) -> io::Result<Cgroup> {
             &count.saturating_add(ours).to_string(),
         )?;
     }
-    for directory in [&memory_in, &processes_in] {
-        set(directory.join("cgroup.procs"), "0")?;
+    for (home, directory) in [(&memory, &memory_in), (&processes, &processes_in)] {
+        set(directory.join(home.version.members()), "0")?;
     }
     let (memory_events, peak) = match memory.version {
         Version::One => ("memory.oom_control", "memory.max_usage_in_bytes"),
@@ -141,9 +153,9 @@ impl Group {
         Ok(Group {
             home: rustix::fs::open(&home.path, flags, Mode::empty())?,
             name: name.to_owned(),
-            processes: OpenOptions::new()
+            members: OpenOptions::new()
                 .write(true)
-                .open(home.path.join("cgroup.procs"))?,
+                .open(home.path.join(home.version.members()))?,
         })
     }
 }
@@ -168,7 +180,7 @@ impl Cgroup {
     /// Leaves the groups and removes them. All other members must be gone.
     pub(super) fn leave(self) {
         for it in &self.groups {
-            let _ = (&it.processes).write_all(b"0");
+            let _ = (&it.members).write_all(b"0");
             let _ = rustix::fs::unlinkat(&it.home, &it.name, AtFlags::REMOVEDIR);
         }
     }
