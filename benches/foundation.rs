@@ -14,7 +14,7 @@ use glee::app::{App, Call, Wiring};
 use glee::exec::Stay;
 use glee::project::Project;
 use glee::store::manifests;
-use glee_core::port::{Answer, Approver, Caller, Cancel, Later, Question};
+use glee_core::port::{Answer, Approver, Caller, Cancel, Later, Question, Waits};
 
 const GLEE: &str = env!("CARGO_BIN_EXE_glee");
 
@@ -164,6 +164,7 @@ fn python(root: &Path) {
             },
             timeout: None,
             cancel: Cancel::never(),
+            party: std::sync::Arc::new(Waits),
         }));
         assert_eq!(outcome.result.unwrap().value, 2);
         began.elapsed()

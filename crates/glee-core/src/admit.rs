@@ -8,12 +8,13 @@ use futures_util::future::{Either, select};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use crate::elicit::elicit;
 use crate::json;
 use crate::model::ToolSpec;
 use crate::outcome::{Failure, FailureKind};
 use crate::permission::{Grant, SecretNeed};
 use crate::policy::{self, Case, Decision, Rule};
-use crate::port::{Answer, Approver, Caller, Cancel, Question, Secrets};
+use crate::port::{Answer, Approver, Caller, Cancel, Party, Question, Secrets};
 use crate::schema::sentence;
 use crate::secret::SecretValues;
 use crate::template::Scope;
@@ -28,6 +29,7 @@ pub struct Invocation {
     /// Shortens the tool's own deadline, never lengthens it.
     pub timeout: Option<Duration>,
     pub cancel: Cancel,
+    pub party: Arc<dyn Party>,
 }
 
 /// What every call of this project is held to.
@@ -48,6 +50,7 @@ pub struct Admitted {
     root: PathBuf,
     timeout: Duration,
     cancel: Cancel,
+    party: Arc<dyn Party>,
 }
 
 impl Admitted {
@@ -83,19 +86,25 @@ impl Admitted {
         &self.cancel
     }
 
+    /// Who hears what the tool tells while it runs.
+    pub fn party(&self) -> &Arc<dyn Party> {
+        &self.party
+    }
+
     /// What the tool's templates are filled with.
     pub fn scope(&self) -> Scope<'_> {
         Scope::new(&self.args, &self.secrets)
     }
 }
 
-/// Fill, check, judge, ask, secrets, grant: each step may refuse, and then the tool does not run.
+/// Elicit, fill, check, judge, ask, secrets, grant: each step may refuse, and then the tool does not run.
 pub async fn admit(
     gate: &Gate,
     spec: Arc<ToolSpec>,
     call: &Invocation,
 ) -> Result<Admitted, Failure> {
     let mut args = call.args.clone();
+    elicit(&spec.elicit, &spec.inputs, &mut args, &*call.party).await?;
     let mut amended = false;
     loop {
         fill(&spec, &mut args)?;
@@ -127,6 +136,7 @@ pub async fn admit(
         root: gate.root.clone(),
         timeout,
         cancel: call.cancel.clone(),
+        party: call.party.clone(),
         spec,
     })
 }
@@ -151,6 +161,7 @@ pub fn preview(gate: &Gate, spec: Arc<ToolSpec>, call: &Invocation) -> Result<Ad
         root: gate.root.clone(),
         timeout: spec.limits.timeout,
         cancel: call.cancel.clone(),
+        party: call.party.clone(),
         spec,
     })
 }
@@ -243,12 +254,8 @@ async fn ask(
         reason,
     };
     // A caller who is gone need not be asked about any more.
-    let answer = match select(
-        gate.approver.ask(&question),
-        Box::pin(call.cancel.cancelled()),
-    )
-    .await
-    {
+    let approver = call.party.approver().unwrap_or(&*gate.approver);
+    let answer = match select(approver.ask(&question), Box::pin(call.cancel.cancelled())).await {
         Either::Left((answer, _)) => answer,
         Either::Right(_) => {
             return Err(Failure::new(

@@ -6,6 +6,8 @@
 
 pub mod admit;
 pub mod catalog;
+pub mod content;
+pub mod elicit;
 pub mod event;
 pub mod example;
 pub mod host;

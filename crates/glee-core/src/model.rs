@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use crate::elicit::Round;
 use crate::json_path::JsonPath;
 use crate::permission::Permissions;
 use crate::schema::Schema;
@@ -19,12 +20,15 @@ pub struct ToolSpec {
     pub description: String,
     pub tags: Vec<String>,
     pub inputs: Schema,
+    /// What is asked of the caller when it is not among the arguments.
+    pub elicit: Vec<Round>,
     pub outputs: Outputs,
     pub exec: Exec,
     pub permissions: Permissions,
     pub approval: Approval,
     pub annotations: Annotations,
     pub limits: Limits,
+    pub tasks: Tasks,
     pub examples: Vec<Example>,
     pub origin: Origin,
     /// The document the tool was read from.
@@ -231,6 +235,8 @@ pub struct Outputs {
 pub enum Format {
     Json,
     Text,
+    /// A [`crate::content::Content`], as JSON.
+    Content,
 }
 
 #[derive(Clone, Debug)]
@@ -258,6 +264,15 @@ pub struct Annotations {
     pub read_only: Option<bool>,
     pub destructive: Option<bool>,
     pub idempotent: Option<bool>,
+}
+
+/// Whether a call may go on after its caller was told to come back for the answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tasks {
+    #[default]
+    Never,
+    Supported,
+    Required,
 }
 
 /// How much one call may use.

@@ -16,6 +16,8 @@ pub struct Outcome {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Output {
     pub value: Value,
+    /// Whether the value is the envelope of a [`crate::content::Content`].
+    pub is_content: bool,
     pub warnings: Vec<String>,
     pub truncated: Option<Truncated>,
 }

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::admit::Admitted;
+use crate::elicit::Asked;
 use crate::event::Event;
 use crate::model::ToolSpec;
 use crate::outcome::{Failure, Held};
@@ -39,6 +40,70 @@ impl Cancel {
 
     pub async fn cancelled(&self) {
         self.0.clone().await;
+    }
+}
+
+/// The one who calls, while the call goes on.
+pub trait Party: Send + Sync {
+    /// Hears how far the tool is, and what it says meanwhile.
+    fn hear(&self, note: Note);
+
+    /// Is asked for what the call lacks.
+    fn supply<'a>(&'a self, asked: &'a [Asked]) -> Later<'a, Supply>;
+
+    /// Whom this caller's calls are put to, when that is not whom the project's calls are put to.
+    fn approver(&self) -> Option<&dyn Approver>;
+}
+
+/// What a running tool tells.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Note {
+    Progress {
+        done: f64,
+        total: Option<f64>,
+        message: Option<String>,
+    },
+    Log {
+        level: Level,
+        text: String,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    Debug,
+    Info,
+    Notice,
+    Warning,
+    Error,
+    Critical,
+    Alert,
+    Emergency,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Supply {
+    /// Answers by key; keys may be missing.
+    Given(Map<String, Value>),
+    Declined {
+        key: String,
+    },
+    /// There is nobody to ask, or not now.
+    Nobody,
+}
+
+/// A caller who only waits for the answer.
+pub struct Waits;
+
+impl Party for Waits {
+    fn hear(&self, _: Note) {}
+
+    fn supply<'a>(&'a self, _: &'a [Asked]) -> Later<'a, Supply> {
+        Box::pin(async { Supply::Nobody })
+    }
+
+    fn approver(&self) -> Option<&dyn Approver> {
+        None
     }
 }
 

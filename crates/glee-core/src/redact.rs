@@ -91,6 +91,7 @@ impl Redactor {
         };
         Output {
             value: self.value(value),
+            is_content: output.is_content,
             warnings: output
                 .warnings
                 .into_iter()
@@ -266,6 +267,7 @@ mod tests {
     #[test]
     fn half_a_secret_at_a_cut_goes_too() {
         let output = Output {
+            is_content: false,
             value: json!("text supersec"),
             warnings: vec![],
             truncated: Some(Truncated {

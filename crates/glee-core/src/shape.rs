@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use crate::content::Content;
 use crate::json;
 use crate::model::{Field, Format, OnMismatch, Outputs};
 use crate::outcome::{Failure, FailureKind, Output, Truncated};
@@ -42,6 +43,15 @@ pub fn shape(outputs: &Outputs, raw: Raw) -> Result<Output, Failure> {
             ));
         }
     }
+    let is_content = outputs.format == Format::Content
+        && warnings.is_empty()
+        && match Content::parse(&value) {
+            Ok(_) => true,
+            Err(why) => {
+                warnings.push(format!("the output is not typed content: {why}"));
+                false
+            }
+        };
     warnings.splice(0..0, remarks);
     match outputs.on_mismatch {
         OnMismatch::Fail if !warnings.is_empty() => {
@@ -49,6 +59,7 @@ pub fn shape(outputs: &Outputs, raw: Raw) -> Result<Output, Failure> {
         }
         _ => Ok(Output {
             value,
+            is_content,
             warnings,
             truncated: raw.truncated,
         }),
@@ -79,8 +90,10 @@ fn parse(
     };
     match format {
         Format::Text => Value::String(text),
-        Format::Json if text.trim().is_empty() && raw.truncated.is_none() => Value::Null,
-        Format::Json => match json::parse_output(&text) {
+        Format::Json | Format::Content if text.trim().is_empty() && raw.truncated.is_none() => {
+            Value::Null
+        }
+        Format::Json | Format::Content => match json::parse_output(&text) {
             Ok((value, notes)) => {
                 remarks.extend(notes);
                 value

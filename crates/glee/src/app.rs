@@ -8,7 +8,7 @@ use glee_core::admit::{Gate, Invocation};
 use glee_core::catalog::{Catalog, Snapshot};
 use glee_core::outcome::{Failure, Outcome};
 use glee_core::policy::{AgentCeiling, ManifestApproval};
-use glee_core::port::{Approver, Caller, Cancel, Clock, Secrets};
+use glee_core::port::{Approver, Caller, Cancel, Clock, Party, Secrets};
 use glee_core::runtime::Runtime;
 use glee_core::secret::Secret;
 use glee_sandbox::{Confinement, Sandbox};
@@ -48,6 +48,7 @@ pub struct Call {
     pub caller: Caller,
     pub timeout: Option<Duration>,
     pub cancel: Cancel,
+    pub party: Arc<dyn Party>,
 }
 
 /// What differs between the programs that open a project.
@@ -157,6 +158,7 @@ fn invocation(call: Call) -> Invocation {
         caller: call.caller,
         timeout: call.timeout,
         cancel: call.cancel,
+        party: call.party,
     }
 }
 

@@ -183,10 +183,15 @@ impl Schema {
             .flatten()
     }
 
-    /// Whether a top-level property always has a value once defaults are filled in.
-    pub fn always_present(&self, property: &str) -> bool {
+    /// Whether a value without this top-level property is invalid.
+    pub fn requires(&self, property: &str) -> bool {
         let required = self.0.source.get("required").and_then(Value::as_array);
         required.is_some_and(|it| it.iter().any(|name| name == property))
+    }
+
+    /// Whether a top-level property always has a value once defaults are filled in.
+    pub fn always_present(&self, property: &str) -> bool {
+        self.requires(property)
             || self.properties().any(|(name, it)| {
                 name == property && resolve(&self.0.source, it).get("default").is_some()
             })

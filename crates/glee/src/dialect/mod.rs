@@ -2,6 +2,7 @@
 //! other dialect.
 
 pub mod document;
+pub mod elicit;
 pub mod manifest;
 pub mod native;
 pub mod network;

@@ -27,6 +27,7 @@ pub fn render(outcome: &Outcome) -> Value {
             value,
             warnings,
             truncated,
+            ..
         }) => {
             out.insert("ok".into(), true.into());
             out.insert("value".into(), value.clone());

@@ -15,7 +15,7 @@ use std::sync::Mutex;
 use glee::app::{App, Call};
 use glee::dialect::native;
 use glee_core::example::Expected;
-use glee_core::port::{Answer, Caller, Cancel};
+use glee_core::port::{Answer, Caller, Cancel, Waits};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -180,6 +180,7 @@ fn through_the_library(case: &Path, given: &Given) -> Result<(), String> {
         },
         timeout: given.timeout_ms.map(std::time::Duration::from_millis),
         cancel: Cancel::never(),
+        party: std::sync::Arc::new(Waits),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use glee::app::{App, Call};
-use glee_core::port::{Answer, Caller, Cancel};
+use glee_core::port::{Answer, Caller, Cancel, Waits};
 use serde_json::{Value, json};
 
 use crate::support::{Scene, json as output_json, repository, stdout, wiring};
@@ -99,6 +99,7 @@ fn the_http_ones_work_against_a_real_server() {
             },
             timeout: None,
             cancel: Cancel::never(),
+            party: std::sync::Arc::new(Waits),
         }));
         outcome.result.unwrap()
     };

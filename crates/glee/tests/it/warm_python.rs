@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use glee::app::{App, Call};
 use glee_core::outcome::{Failure, FailureKind};
-use glee_core::port::{Answer, Caller, Cancel};
+use glee_core::port::{Answer, Caller, Cancel, Waits};
 use serde_json::{Value, json};
 
 use crate::support::{Scene, wiring};
@@ -85,6 +85,7 @@ impl Stage {
             },
             timeout: None,
             cancel: Cancel::never(),
+            party: std::sync::Arc::new(Waits),
         };
         self.runtime
             .block_on(self.app.call(call))

@@ -91,7 +91,9 @@ fn examples(spec: &ToolSpec, node: &Node, problems: &mut Vec<Problem>) {
                 ),
             ));
         }
-        let (Some(expected), Format::Json) = (&example.expected, spec.outputs.format) else {
+        let (Some(expected), Format::Json | Format::Content) =
+            (&example.expected, spec.outputs.format)
+        else {
             continue;
         };
         let pointer = format!("/examples/{at}/expected_output");

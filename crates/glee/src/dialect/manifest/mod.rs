@@ -9,9 +9,11 @@ use std::path::Path;
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use glee_core::elicit::Round;
 use glee_core::host::HostPattern;
 use glee_core::model::{
-    Annotations, Approval, Example, Exec, Format, Limits, OnMismatch, Origin, Outputs, ToolSpec,
+    Annotations, Approval, Example, Exec, Format, Limits, OnMismatch, Origin, Outputs, Tasks,
+    ToolSpec,
 };
 use glee_core::name;
 use glee_core::permission::{Network, Permissions, SecretNeed};
@@ -20,6 +22,7 @@ use glee_core::template::{Names, Template, TemplateError, TemplateProblem, Value
 use serde_json::Value;
 
 use super::document;
+use super::elicit::{self, WireRound, Wrong};
 use super::network::WireNetwork;
 use super::problem::Problem;
 use super::yaml::Node;
@@ -49,6 +52,8 @@ const STAND_INS: &[(&str, &str)] = &[
     ("examples", "[]"),
     ("limits", "{}"),
     ("annotations", "{}"),
+    ("elicit", "[]"),
+    ("task", "\"never\""),
 ];
 
 /// A manifest that was read. The tool may be used only when no problem is an error; with errors it is
@@ -112,6 +117,7 @@ impl Reader<'_> {
                 .fix("rename the input; a caller could stand in for the secret"),
             );
         }
+        let elicit = self.elicit(wire.elicit);
         let permissions = self.permissions(wire.permissions);
         let approval = self.approval(wire.approval);
         let annotations = Annotations {
@@ -133,6 +139,7 @@ impl Reader<'_> {
             description: wire.description,
             tags: wire.tags,
             inputs,
+            elicit,
             outputs: Outputs {
                 format: read.format,
                 extract: read.extract,
@@ -144,6 +151,11 @@ impl Reader<'_> {
             permissions,
             approval,
             annotations,
+            tasks: match wire.task {
+                wire::Task::Never => Tasks::Never,
+                wire::Task::Supported => Tasks::Supported,
+                wire::Task::Required => Tasks::Required,
+            },
             limits: limits(&wire.limits, read.timeout, output_bytes),
             examples: wire.examples.into_iter().map(example).collect(),
             origin: match wire.creator {
@@ -204,6 +216,27 @@ impl Reader<'_> {
             );
         }
         self.schema(wire.schema.into_iter().collect(), "/inputs/schema")
+    }
+
+    fn elicit(&mut self, wire: Vec<WireRound>) -> Vec<Round> {
+        match elicit::read(wire, &self.names) {
+            Ok(rounds) => rounds,
+            Err(wrong) => {
+                for it in wrong {
+                    match it {
+                        Wrong::Shape(pointer, message) => self.error("elicit", &pointer, message),
+                        Wrong::NoInput(pointer, name) => {
+                            let message = format!("`{name}` is not an input of this tool");
+                            self.error("elicit", &pointer, message);
+                        }
+                        Wrong::Template(pointer, text, errors) => {
+                            self.template_errors(errors, &text, &pointer);
+                        }
+                    }
+                }
+                Vec::new()
+            }
+        }
     }
 
     fn output_schema(&mut self, wire: Option<Value>) -> Option<Option<Schema>> {
@@ -433,6 +466,7 @@ fn format(wire: wire::Format) -> Format {
     match wire {
         wire::Format::Json => Format::Json,
         wire::Format::Text => Format::Text,
+        wire::Format::Content => Format::Content,
     }
 }
 

@@ -8,6 +8,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
 use serde_json::Value;
 
+use super::super::elicit::WireRound;
 use super::super::network::WireNetwork;
 
 /// A tool of glee: `.glee/tools/<name>/tool.yml`.
@@ -33,6 +34,9 @@ pub(super) struct Manifest {
     #[serde(default)]
     pub(super) creator: Option<String>,
     pub(super) inputs: Inputs,
+    /// What is asked of the caller when it is not among the arguments, round by round.
+    #[serde(default)]
+    pub(super) elicit: Vec<WireRound>,
     pub(super) outputs: Outputs,
     pub(super) exec: Exec,
     pub(super) permissions: Permissions,
@@ -44,6 +48,19 @@ pub(super) struct Manifest {
     pub(super) limits: Limits,
     #[serde(default)]
     pub(super) annotations: Annotations,
+    /// Whether a call may go on in the background while its caller comes back for the answer.
+    #[serde(default)]
+    pub(super) task: Task,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub(super) enum Task {
+    #[default]
+    Never,
+    Supported,
+    Required,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -79,6 +96,8 @@ pub(super) struct Outputs {
 pub(super) enum Format {
     Json,
     Text,
+    /// `{"content": [blocks], "structured": {…}}`: pictures, sound, documents.
+    Content,
 }
 
 /// How the tool runs: exactly the block of its `kind`.

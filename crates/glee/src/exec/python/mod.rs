@@ -101,7 +101,7 @@ fn request(python: &Python, call: &Admitted) -> Result<Value, Failure> {
         "args": args,
         "kwargs": kwargs,
         "cwd": absolute(call.root(), &python.cwd).display().to_string(),
-        "return": match call.spec().outputs.format { Format::Json => "json", Format::Text => "text" },
+        "return": match call.spec().outputs.format { Format::Json | Format::Content => "json", Format::Text => "text" },
     }))
 }
 

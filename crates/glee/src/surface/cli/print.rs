@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use glee_core::content::Content;
 use glee_core::name::is_invisible;
 use glee_core::outcome::{Failure, Outcome};
 use serde_json::{Value, json};
@@ -55,7 +56,10 @@ pub(super) fn outcome(outcome: &Outcome, as_json: bool) -> anyhow::Result<()> {
                     &format!("the output was cut after {}{of} bytes", cut.kept),
                 );
             }
-            value(&output.value)
+            match Content::parse(&output.value) {
+                Ok(content) if output.is_content => out(&content.as_text()),
+                _ => value(&output.value),
+            }
         }
         Err(failure) => {
             self::failure(failure);

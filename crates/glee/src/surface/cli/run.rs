@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-use glee_core::port::{Caller, Cancel};
+use glee_core::port::{Caller, Cancel, Waits};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::status::{self, Status};
@@ -62,6 +62,7 @@ pub(super) fn run(session: &Session, args: Args) -> anyhow::Result<Status> {
         },
         timeout: args.timeout,
         cancel: Cancel::never(),
+        party: std::sync::Arc::new(Waits),
     };
     if args.dry_run {
         return dry_run(&app, call, session.json);

@@ -3,7 +3,7 @@
 use glee_core::example::{Expected, text_matches};
 use glee_core::model::{Example, Format, ToolSpec};
 use glee_core::outcome::{FailureKind, Output};
-use glee_core::port::{Caller, Cancel};
+use glee_core::port::{Caller, Cancel, Waits};
 use serde_json::{Value, json};
 
 use super::run::stop_signal;
@@ -134,6 +134,7 @@ async fn try_example(app: &App, spec: &ToolSpec, example: &Example) -> Option<Ve
             },
             timeout: None,
             cancel: Cancel::when(stop_signal()),
+            party: std::sync::Arc::new(Waits),
         })
         .await;
     Some(match outcome.result {
@@ -158,7 +159,7 @@ fn compare(spec: &ToolSpec, example: &Example, output: &Output) -> Verdict {
     match (spec.outputs.format, &output.value) {
         (Format::Text, Value::String(actual)) if text_matches(expected, actual) => Verdict::Passed,
         (Format::Text, actual) => Verdict::Failed(format!("expected {expected:?}, got {actual}")),
-        (Format::Json, actual) => match Expected::parse(expected) {
+        (Format::Json | Format::Content, actual) => match Expected::parse(expected) {
             Err(err) => Verdict::Failed(format!("expected_output is {err}")),
             Ok(expected) => expected
                 .difference(actual)

@@ -14,7 +14,7 @@ use glee_core::model::{
 use glee_core::outcome::{Failure, FailureKind, Held, Outcome};
 use glee_core::permission::{Network, Permissions, SecretNeed};
 use glee_core::port::{
-    Answer, Approver, Caller, Cancel, Clock, Executor, Later, Question, Secrets,
+    Answer, Approver, Caller, Cancel, Clock, Executor, Later, Question, Secrets, Waits,
 };
 use glee_core::runtime::Runtime;
 use glee_core::schema::Schema;
@@ -79,6 +79,8 @@ impl Tool {
             },
             approval: Approval::Never,
             annotations: Annotations::default(),
+            elicit: Vec::new(),
+            tasks: glee_core::model::Tasks::Never,
             limits: Limits {
                 // A fail-safe: no test waits for it.
                 timeout: Duration::from_secs(30),
@@ -273,6 +275,7 @@ fn invocation(args: Value, cancel: Cancel) -> Invocation {
         },
         timeout: None,
         cancel,
+        party: std::sync::Arc::new(Waits),
     }
 }
 
