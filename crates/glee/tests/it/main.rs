@@ -12,6 +12,7 @@ mod examples;
 mod generated;
 mod http;
 mod layers;
+mod mcp;
 mod properties;
 mod support;
 mod upstream;
