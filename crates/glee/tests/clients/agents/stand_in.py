@@ -13,6 +13,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 TOOL, ARGUMENTS = sys.argv[1], json.loads(sys.argv[2])
+NO_TOOL = "the tool is not offered"
 
 
 def find(value, wanted):
@@ -42,17 +43,27 @@ def responses(request):
     result = find(request["input"], lambda it: it.get("type") == "function_call_output")
     tools = request.get("tools", [])
     tool = offered(tools)
-    if result:
-        item = {"type": "message", "role": "assistant", "id": "m1", "content": [{"type": "output_text", "text": said(result["output"])}]}
-    elif tool:
-        item = {"type": "function_call", "id": "f1", "call_id": "c1", "name": tool["name"], "arguments": json.dumps(ARGUMENTS)}
+    if tool and not result:
+        item = {
+            "type": "function_call",
+            "id": "f1",
+            "call_id": "c1",
+            "name": tool["name"],
+            "arguments": json.dumps(ARGUMENTS),
+        }
         # Tools of one server stand together in a namespace, and are asked for by both names.
-        space = find(tools, lambda it: it.get("type") == "namespace" and tool in it.get("tools", []))
-        if space:
+        spaces = (it for it in tools if it.get("type") == "namespace" and tool in it["tools"])
+        if space := next(spaces, None):
             item["namespace"] = space["name"]
     else:
-        item = {"type": "message", "role": "assistant", "id": "m1", "content": [{"type": "output_text", "text": "no tool"}]}
-    usage = {"input_tokens": 1, "input_tokens_details": None, "output_tokens": 1, "output_tokens_details": None, "total_tokens": 2}
+        text = said(result["output"]) if result else NO_TOOL
+        item = {
+            "type": "message",
+            "role": "assistant",
+            "id": "m1",
+            "content": [{"type": "output_text", "text": text}],
+        }
+    usage = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
     yield {"type": "response.created", "response": {"id": "r1"}}
     yield {"type": "response.output_item.done", "item": item}
     yield {"type": "response.completed", "response": {"id": "r1", "usage": usage}}
@@ -62,20 +73,30 @@ def messages(request):
     """The Messages API of Anthropic."""
     result = find(request["messages"], lambda it: it.get("type") == "tool_result")
     tool = offered(request.get("tools", []))
-    if result:
-        block, delta = {"type": "text", "text": ""}, {"type": "text_delta", "text": said(result["content"])}
-    elif tool:
+    if tool and not result:
+        reason = "tool_use"
         block = {"type": "tool_use", "id": "t1", "name": tool["name"], "input": {}}
         delta = {"type": "input_json_delta", "partial_json": json.dumps(ARGUMENTS)}
     else:
-        block, delta = {"type": "text", "text": ""}, {"type": "text_delta", "text": "no tool"}
-    reason = "tool_use" if block["type"] == "tool_use" else "end_turn"
+        reason = "end_turn"
+        block = {"type": "text", "text": ""}
+        delta = {"type": "text_delta", "text": said(result["content"]) if result else NO_TOOL}
     usage = {"input_tokens": 1, "output_tokens": 1}
-    yield {"type": "message_start", "message": {"id": "m1", "type": "message", "role": "assistant", "model": request["model"], "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}}
+    message = {
+        "id": "m1",
+        "type": "message",
+        "role": "assistant",
+        "model": request["model"],
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": usage,
+    }
+    yield {"type": "message_start", "message": message}
     yield {"type": "content_block_start", "index": 0, "content_block": block}
     yield {"type": "content_block_delta", "index": 0, "delta": delta}
     yield {"type": "content_block_stop", "index": 0}
-    yield {"type": "message_delta", "delta": {"stop_reason": reason, "stop_sequence": None}, "usage": usage}
+    yield {"type": "message_delta", "delta": {"stop_reason": reason}, "usage": usage}
     yield {"type": "message_stop"}
 
 
@@ -83,13 +104,16 @@ def generate(request):
     """The Gemini API of Google."""
     result = find(request["contents"], lambda it: "functionResponse" in it)
     tool = offered(request.get("tools", []))
-    if result:
-        part = {"text": said(result["functionResponse"]["response"])}
-    elif tool:
+    if tool and not result:
         part = {"functionCall": {"name": tool["name"], "args": ARGUMENTS}}
     else:
-        part = {"text": "no tool"}
-    yield {"candidates": [{"content": {"role": "model", "parts": [part]}, "finishReason": "STOP", "index": 0}], "usageMetadata": {"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2}}
+        part = {"text": said(result["functionResponse"]["response"]) if result else NO_TOOL}
+    content = {"role": "model", "parts": [part]}
+    usage = {"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2}
+    yield {
+        "candidates": [{"content": content, "finishReason": "STOP", "index": 0}],
+        "usageMetadata": usage,
+    }
 
 
 class Handler(BaseHTTPRequestHandler):
