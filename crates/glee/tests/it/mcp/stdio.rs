@@ -240,3 +240,17 @@ fn notes_of_a_tool_reach_its_caller() {
         [json!({"progressToken": "p", "progress": 1.0, "total": 2.0, "message": "half"})]
     );
 }
+
+/// A client hears of a new tool, and finds it in the list then.
+#[test]
+fn a_new_tool_is_told_of() {
+    let scene = scene();
+    let mut pipes = Pipes::open(&scene, "2025-11-25");
+    let echo = std::fs::read_to_string(scene.root.join(".glee/tools/echo/tool.yml")).unwrap();
+    let manifest = echo.replace("name: echo", "name: fresh");
+    scene.write(".glee/tools/fresh/tool.yml", &manifest);
+    while pipes.receive()["method"] != "notifications/tools/list_changed" {}
+    let listed = pipes.ask(json!(1), "tools/list", json!({}));
+    let tools = listed["result"]["tools"].as_array().unwrap();
+    assert!(tools.iter().any(|it| it["name"] == "fresh"), "{listed}");
+}
