@@ -22,6 +22,7 @@ pub mod port;
 pub mod redact;
 pub mod runtime;
 pub mod schema;
+pub mod search;
 pub mod secret;
 pub mod shape;
 pub mod template;

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use glee_core::admit::{Gate, Invocation};
 use glee_core::catalog::{Catalog, Snapshot};
+use glee_core::model::ToolSpec;
 use glee_core::outcome::{Failure, Outcome};
 use glee_core::policy::{AgentCeiling, ManifestApproval};
 use glee_core::port::{Approver, Caller, Cancel, Clock, Party, Secrets};
@@ -16,7 +17,7 @@ use serde_json::{Map, Value};
 use thiserror::Error;
 use uuid::Uuid;
 
-use crate::config::{self, Config, Sandboxing};
+use crate::config::{self, Config, Mcp, Sandboxing};
 use crate::exec::http::HttpPolicy;
 use crate::exec::{self, Cage, Egress, Executors, Stay};
 use crate::observe::audit::Audit;
@@ -39,6 +40,7 @@ pub struct App {
     project: Project,
     runtime: Runtime,
     cage: Cage,
+    mcp: Mcp,
 }
 
 /// A call, as a surface knows it.
@@ -107,6 +109,7 @@ impl App {
             project,
             runtime,
             cage,
+            mcp: config.mcp,
         })
     }
 
@@ -117,6 +120,18 @@ impl App {
     /// What holds processes, for those who want to look at it or use it by hand.
     pub fn cage(&self) -> &Cage {
         &self.cage
+    }
+
+    /// How tools are shown to MCP clients.
+    pub fn mcp(&self) -> &Mcp {
+        &self.mcp
+    }
+
+    /// Names the tool as it is now: another document, another digest.
+    pub fn digest(&self, spec: &ToolSpec) -> String {
+        use sha2::{Digest, Sha256};
+        let text = std::fs::read(&spec.source).unwrap_or_default();
+        data_encoding::HEXLOWER.encode(&Sha256::digest(text))
     }
 
     pub fn tools(&self) -> Arc<Snapshot> {

@@ -7,5 +7,6 @@ pub mod manifest;
 pub mod native;
 pub mod network;
 pub mod problem;
+pub mod signature;
 pub mod strict;
 pub mod yaml;

@@ -1,3 +1,5 @@
 //! Where tools are kept.
 
 pub mod manifests;
+pub mod results;
+pub mod tokens;

@@ -4,12 +4,14 @@ mod doctor;
 mod init;
 mod lint;
 mod list;
+mod mcp;
 mod new;
 mod params;
 mod print;
 mod run;
 mod sandbox;
 mod schema;
+mod serve;
 mod show;
 mod status;
 mod test;
@@ -67,6 +69,8 @@ enum Command {
     Show(show::Args),
     Run(run::Args),
     Test(test::Args),
+    Mcp(mcp::Args),
+    Serve(serve::Args),
     Schema(schema::Args),
     /// Tell what glee finds on this machine and in this project
     Doctor,
@@ -100,6 +104,8 @@ pub fn main() -> ExitCode {
         Command::Show(args) => show::run(&context, &args),
         Command::Run(args) => run::run(&context, args),
         Command::Test(args) => test::run(&context, &args),
+        Command::Serve(args) => serve::run(&context, args),
+        Command::Mcp(args) => mcp::run(&context, &args),
         Command::Schema(args) => schema::run(&args),
         Command::Doctor => doctor::run(&context),
         Command::Sandbox(args) => sandbox::run(&context, args),
