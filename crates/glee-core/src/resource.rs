@@ -220,10 +220,7 @@ mod tests {
         assert_eq!(fit("a://{id}", "a://7"), Some(json!({"id": "7"})));
         assert_eq!(fit("a://{id}", "a://"), None);
         assert_eq!(fit("a://{id}", "a://7/8"), None);
-        assert_eq!(
-            fit("a://{id}/data", "a://7/data"),
-            Some(json!({"id": "7"}))
-        );
+        assert_eq!(fit("a://{id}/data", "a://7/data"), Some(json!({"id": "7"})));
         assert_eq!(fit("a://{id}/data", "a:///data"), None);
         assert_eq!(
             fit("a://{x}-{y}/z", "a://1-2-3/z"),
@@ -267,7 +264,10 @@ mod tests {
         let began = Instant::now();
         assert_eq!(pattern.fit(&format!("a://{}", "a".repeat(100_000))), None);
         assert_eq!(pattern.fit(&format!("a://{}", "aab".repeat(33_000))), None);
-        assert_eq!(pattern.fit(&format!("a://{}", "xaab/".repeat(20_000))), None);
+        assert_eq!(
+            pattern.fit(&format!("a://{}", "xaab/".repeat(20_000))),
+            None
+        );
         assert!(began.elapsed() < Duration::from_millis(250));
     }
 

@@ -7,5 +7,8 @@ pub mod manifest;
 pub mod native;
 pub mod network;
 pub mod problem;
+pub mod prompt;
+mod reader;
+pub mod resource;
 pub mod strict;
 pub mod yaml;

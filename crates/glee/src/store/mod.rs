@@ -1,3 +1,5 @@
-//! Where tools are kept.
+//! Where tools, prompts and resources are kept.
 
+pub mod documents;
 pub mod manifests;
+pub mod resources;
