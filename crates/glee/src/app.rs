@@ -10,6 +10,7 @@ use glee_core::model::ToolSpec;
 use glee_core::outcome::{Failure, Outcome};
 use glee_core::policy::{AgentCeiling, ManifestApproval};
 use glee_core::port::{Approver, Caller, Cancel, Clock, Party, Secrets};
+use glee_core::resource::Contents;
 use glee_core::runtime::Runtime;
 use glee_core::secret::Secret;
 use glee_sandbox::{Confinement, Sandbox};
@@ -18,11 +19,12 @@ use thiserror::Error;
 use uuid::Uuid;
 
 use crate::config::{self, Config, Mcp, Sandboxing};
+use crate::dialect::{prompt, resource};
 use crate::exec::http::HttpPolicy;
 use crate::exec::{self, Cage, Egress, Executors, Stay};
 use crate::observe::audit::Audit;
 use crate::project::Project;
-use crate::store::manifests::{self, Document};
+use crate::store::{documents, manifests, resources};
 
 #[derive(Debug, Error)]
 pub enum OpenError {
@@ -85,7 +87,7 @@ impl App {
             Egress::new(config.allowed_hosts.clone()),
         );
         let runtime = Runtime {
-            catalog: Catalog::new(manifests::snapshot(load_tools(&project)?)),
+            catalog: Catalog::new(load(&project, Compile::AtFirstUse)?),
             gate: Gate {
                 root: project.root().to_owned(),
                 rules: vec![
@@ -134,17 +136,23 @@ impl App {
         data_encoding::HEXLOWER.encode(&Sha256::digest(text))
     }
 
+    /// The tools, prompts and resources there are now.
     pub fn tools(&self) -> Arc<Snapshot> {
         self.runtime.catalog.snapshot()
     }
 
-    /// Takes in what changed on disk. A manifest that is broken now keeps its last good version.
+    /// Takes in what changed on disk. A document that is broken now keeps its last good version.
     pub fn reload(&self) -> Result<(), OpenError> {
-        let mut documents = load_tools(&self.project)?;
         // A schema that cannot be used must not replace one that can.
-        documents.iter_mut().for_each(Document::compile);
-        self.runtime.catalog.replace(manifests::snapshot(documents));
+        let next = load(&self.project, Compile::Now)?;
+        self.runtime.catalog.replace(next);
         Ok(())
+    }
+
+    /// What stands under a URI, by a resource of this project.
+    pub fn read_resource(&self, uri: &str) -> Result<Contents, Failure> {
+        let (resource, holes) = self.tools().find_resource(uri)?;
+        resources::read(&resource, uri, &holes, self.project.root())
     }
 
     pub async fn call(&self, call: Call) -> Outcome {
@@ -209,9 +217,35 @@ fn read_config(project: &Project) -> Result<Config, OpenError> {
     read.config.ok_or(OpenError::Config { path, problem })
 }
 
-fn load_tools(project: &Project) -> Result<Vec<Document>, OpenError> {
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Compile {
+    AtFirstUse,
+    Now,
+}
+
+fn load(project: &Project, compile: Compile) -> Result<Snapshot, OpenError> {
+    let io = |path: PathBuf| move |source| OpenError::Io { path, source };
     let path = project.tools();
-    manifests::load(&path).map_err(|source| OpenError::Io { path, source })
+    let mut tools = manifests::load(&path).map_err(io(path))?;
+    if compile == Compile::Now {
+        tools.iter_mut().for_each(manifests::Document::compile);
+    }
+    let mut snapshot = manifests::snapshot(tools);
+    let path = project.prompts();
+    for document in documents::load(&path, prompt::read).map_err(io(path))? {
+        match document.usable() {
+            Ok(prompt) => snapshot.insert_prompt(prompt),
+            Err((stem, why)) => snapshot.insert_broken_prompt(stem, why),
+        }
+    }
+    let path = project.resources();
+    for document in documents::load(&path, resource::read).map_err(io(path))? {
+        match document.usable() {
+            Ok(resource) => snapshot.insert_resource(resource),
+            Err((stem, why)) => snapshot.insert_broken_resource(stem, why),
+        }
+    }
+    Ok(snapshot)
 }
 
 /// Secrets are environment variables of glee's own process.

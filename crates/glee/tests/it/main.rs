@@ -8,6 +8,7 @@
 mod cases;
 mod cli;
 mod docs;
+mod documents;
 mod examples;
 mod generated;
 mod http;
