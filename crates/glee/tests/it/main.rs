@@ -13,6 +13,7 @@ mod examples;
 mod generated;
 mod http;
 mod layers;
+mod mcp;
 mod properties;
 mod support;
 mod upstream;
