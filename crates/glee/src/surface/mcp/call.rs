@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
+use glee_core::elicit::elicit;
 use glee_core::model::{Tasks, ToolSpec};
 use glee_core::outcome::{Failure, FailureKind, Outcome};
 use glee_core::port::{Caller, Cancel, Party};
@@ -16,7 +17,7 @@ use serde_json::{Map, Value};
 
 use super::line::{Line, Unanswered};
 use super::shown::Shown;
-use super::{Server, meta, result, seal};
+use super::{Server, meta, protocol, result, seal};
 use crate::app::Call;
 
 /// Calls that wait for their turn; more are turned away.
@@ -77,13 +78,21 @@ impl Server {
     ) -> Result<CallToolResponse, ErrorData> {
         let spec = shown.find(&asked.tool).map(|it| it.spec.clone());
         let tool = spec.as_ref().map_or(asked.tool, |it| it.name.clone());
-        if is_task(spec.as_deref(), &context)? {
-            let task = self.spawn(tool, asked.args, caller, spec);
-            return Ok(CreateTaskResult::new(task?).into());
-        }
+        let is_task = is_task(spec.as_deref(), &context)?;
         let purpose = seal::purpose(&caller.name, &tool, &Value::Object(asked.args.clone()));
         let (answers, approved) = self.answers(&purpose, asked.responses, asked.state)?;
         let line = Arc::new(self.line(&context, answers, approved));
+        if is_task {
+            let mut args = asked.args;
+            if let Some(round) = self
+                .ask_first(spec.as_deref(), &mut args, &purpose, &line)
+                .await?
+            {
+                return Ok(round.into());
+            }
+            let task = self.spawn(tool, args, caller, spec);
+            return Ok(CreateTaskResult::new(task?).into());
+        }
         let cancel = Cancel::when(context.ct.clone().cancelled_owned());
         let outcome = self
             .run(tool, asked.args, caller.clone(), cancel, line.clone())
@@ -93,6 +102,25 @@ impl Server {
             return Ok(round.into());
         }
         Ok(result::render(&outcome, spec.as_deref(), &self.shelf(&caller)).into())
+    }
+
+    /// A tool that only runs as a task asks before the task begins; one that merely may, asks when its
+    /// caller comes back.
+    async fn ask_first(
+        &self,
+        spec: Option<&ToolSpec>,
+        args: &mut Map<String, Value>,
+        purpose: &str,
+        line: &Line,
+    ) -> Result<Option<InputRequiredResult>, ErrorData> {
+        let Some(spec) = spec.filter(|it| it.tasks == Tasks::Required) else {
+            return Ok(None);
+        };
+        let asked = elicit(&spec.elicit, &spec.inputs, args, line).await;
+        match self.next_round(purpose, line)? {
+            Some(round) => Ok(Some(round)),
+            None => asked.map(|()| None).map_err(protocol),
+        }
     }
 
     /// Takes its turn and runs.
