@@ -7,6 +7,7 @@
 
 mod cases;
 mod cli;
+mod digest;
 mod docs;
 mod documents;
 mod examples;
