@@ -18,3 +18,4 @@ mod properties;
 mod support;
 mod upstream;
 mod warm_python;
+mod watch;
