@@ -1,7 +1,8 @@
 //! The wiring: the only file that names every concrete type.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use glee_core::admit::{Gate, Invocation};
@@ -24,7 +25,7 @@ use crate::exec::http::HttpPolicy;
 use crate::exec::{self, Cage, Egress, Executors, Stay};
 use crate::observe::audit::{self, Audit};
 use crate::project::Project;
-use crate::store::{documents, manifests, resources};
+use crate::store::{digest, documents, manifests, resources};
 
 #[derive(Debug, Error)]
 pub enum OpenError {
@@ -43,6 +44,14 @@ pub struct App {
     runtime: Runtime,
     cage: Cage,
     mcp: Mcp,
+    digests: Mutex<Digests>,
+}
+
+/// The digests of one snapshot's tools, as far as somebody asked for them.
+struct Digests {
+    of: Arc<Snapshot>,
+    /// By name and document: a caller may still hold the tool of an earlier snapshot.
+    made: HashMap<(String, [u8; 32]), Option<String>>,
 }
 
 /// A call, as a surface knows it.
@@ -107,11 +116,16 @@ impl App {
             observers: vec![Arc::new(Audit::new(project.audit_log()))],
             clock: Arc::new(SystemClock),
         };
+        let digests = Mutex::new(Digests {
+            of: runtime.catalog.snapshot(),
+            made: HashMap::new(),
+        });
         Ok(App {
             project,
             runtime,
             cage,
             mcp: config.mcp,
+            digests,
         })
     }
 
@@ -129,13 +143,6 @@ impl App {
         &self.mcp
     }
 
-    /// Names the tool as it is now: another document, another digest.
-    pub fn digest(&self, spec: &ToolSpec) -> String {
-        use sha2::{Digest, Sha256};
-        let text = std::fs::read(&spec.source).unwrap_or_default();
-        data_encoding::HEXLOWER.encode(&Sha256::digest(text))
-    }
-
     /// The tools, prompts and resources there are now.
     pub fn tools(&self) -> Arc<Snapshot> {
         self.runtime.catalog.snapshot()
@@ -147,6 +154,23 @@ impl App {
         let next = load(&self.project, Compile::Now)?;
         self.runtime.catalog.replace(next);
         Ok(())
+    }
+
+    /// The SHA-256 of all that a tool is made of, in hex; `None` for a tool that is too large for one.
+    /// Made when it is first asked for, and kept until the next reload.
+    pub fn digest(&self, spec: &ToolSpec) -> Option<String> {
+        let now = self.tools();
+        let mut digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
+        if !Arc::ptr_eq(&digests.of, &now) {
+            digests.of = now;
+            digests.made.clear();
+        }
+        let key = (spec.name.clone(), spec.document);
+        let make = || {
+            let root = self.project.root();
+            digest::digest(spec, exec::entry(spec, root).as_deref(), root)
+        };
+        digests.made.entry(key).or_insert_with(make).clone()
     }
 
     /// What stands under a URI, by a resource of this project.

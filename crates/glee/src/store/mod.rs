@@ -1,5 +1,6 @@
 //! Where tools, prompts and resources are kept.
 
+pub mod digest;
 pub mod documents;
 pub mod manifests;
 pub mod resources;

@@ -22,9 +22,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "surface",
         &[
-            "app", "approve", "config", "dialect", "exec", "lint", "project",
+            "app", "approve", "config", "dialect", "exec", "lint", "project", "watch",
         ],
     ),
+    ("watch", &["app", "exec", "project"]),
 ];
 
 /// Words that a crate may not hold, because of what they would bring in.

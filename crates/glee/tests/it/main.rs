@@ -7,6 +7,7 @@
 
 mod cases;
 mod cli;
+mod digest;
 mod docs;
 mod documents;
 mod examples;
@@ -18,3 +19,4 @@ mod properties;
 mod support;
 mod upstream;
 mod warm_python;
+mod watch;

@@ -17,6 +17,7 @@ use glee_core::permission::{Network, Permissions, SecretNeed};
 use glee_core::schema::Schema;
 use glee_core::template::{Names, ValueTemplate};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 use super::document;
 use super::network::WireNetwork;
@@ -160,6 +161,7 @@ impl Reader<'_> {
                 None => Origin::User,
             },
             source: source.to_owned(),
+            document: Sha256::digest(self.text).into(),
         })
     }
 

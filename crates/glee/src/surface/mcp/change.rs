@@ -10,32 +10,27 @@ use rmcp::service::{Peer, SubscriptionContext, SubscriptionSendError};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
+use crate::watch::Change;
+
 /// Resources one client may want to hear about.
 pub(super) const MOST_SUBSCRIBED: usize = 1000;
 /// How often a quiet connection is looked at: whether it is still there.
 const LOOK: Duration = Duration::from_secs(60);
 
-/// Which lists are no longer what they were.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Change {
-    pub tools: bool,
-    pub prompts: bool,
-    pub resources: bool,
-}
-
-impl Change {
-    const ALL: Change = Change {
+fn everything() -> Change {
+    Change {
         tools: true,
         prompts: true,
         resources: true,
-    };
+        problems: Vec::new(),
+    }
 }
 
 /// Whoever missed a change is told that everything changed.
 async fn next(changes: &mut Receiver<Change>) -> Option<Change> {
     match changes.recv().await {
         Ok(change) => Some(change),
-        Err(RecvError::Lagged(_)) => Some(Change::ALL),
+        Err(RecvError::Lagged(_)) => Some(everything()),
         Err(RecvError::Closed) => None,
     }
 }

@@ -24,7 +24,7 @@ use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arc_swap::ArcSwap;
+use arc_swap::ArcSwapOption;
 use futures_util::FutureExt;
 use glee_core::outcome::{Failure, FailureKind};
 use glee_core::port::Caller;
@@ -43,7 +43,7 @@ use tokio::sync::{Semaphore, broadcast};
 
 use crate::app::App;
 use crate::store::results::Results;
-use change::Change;
+use crate::watch::Change;
 use result::Shelf;
 use seal::Seals;
 use shown::Shown;
@@ -81,7 +81,8 @@ struct Shared {
     app: Arc<App>,
     results: Results,
     seals: Seals,
-    shown: ArcSwap<Shown>,
+    /// Made when it is first asked for.
+    shown: ArcSwapOption<Shown>,
     waiting: Semaphore,
     running: Semaphore,
     listeners: Semaphore,
@@ -91,13 +92,12 @@ struct Shared {
 
 impl Server {
     pub fn new(app: Arc<App>, otherwise: Principal) -> Server {
-        let shown = Shown::new(&app, app.tools());
         Server {
             shared: Arc::new(Shared {
                 app,
                 results: Results::default(),
                 seals: Seals::new(),
-                shown: ArcSwap::from_pointee(shown),
+                shown: ArcSwapOption::empty(),
                 waiting: Semaphore::new(call::MOST_WAITING),
                 running: Semaphore::new(MOST_CALLS),
                 listeners: Semaphore::new(MOST_LISTENERS),
@@ -119,15 +119,22 @@ impl Server {
         }
     }
 
+    /// Tells every client that listens.
+    pub fn announce(&self, change: &Change) {
+        // Nobody may be listening.
+        let _ = self.shared.changes.send(change.clone());
+    }
+
     /// What clients are shown of the tools there are now.
     fn shown(&self) -> Arc<Shown> {
         let now = self.shared.app.tools();
-        let shown = self.shared.shown.load_full();
-        if Arc::ptr_eq(&shown.snapshot, &now) {
+        if let Some(shown) = self.shared.shown.load_full()
+            && Arc::ptr_eq(&shown.snapshot, &now)
+        {
             return shown;
         }
         let shown = Arc::new(Shown::new(&self.shared.app, now));
-        self.shared.shown.store(shown.clone());
+        self.shared.shown.store(Some(shown.clone()));
         shown
     }
 
