@@ -15,7 +15,7 @@ use crate::outcome::{Failure, FailureKind};
 use crate::permission::{Grant, SecretNeed};
 use crate::policy::{self, Case, Decision, Rule};
 use crate::port::{Answer, Approver, Caller, Cancel, Party, Question, Secrets};
-use crate::schema::sentence;
+use crate::schema::{Schema, sentence};
 use crate::secret::SecretValues;
 use crate::template::Scope;
 
@@ -191,16 +191,22 @@ fn check(spec: &ToolSpec, args: &Map<String, Value>) -> Result<(), Failure> {
         return Err(Failure::new(FailureKind::Disabled, message)
             .hint("run `glee lint` to see every problem"));
     }
+    check_arguments(&spec.name, &spec.inputs, args)
+}
+
+/// All violations at once, for whatever takes arguments.
+pub(crate) fn check_arguments(
+    of: &str,
+    inputs: &Schema,
+    args: &Map<String, Value>,
+) -> Result<(), Failure> {
     if args.values().map(json::count).sum::<usize>() > MOST_VALUES {
         return Err(Failure::new(
             FailureKind::InvalidInput,
-            format!(
-                "the arguments of `{}` hold more than {MOST_VALUES} values",
-                spec.name
-            ),
+            format!("the arguments of `{of}` hold more than {MOST_VALUES} values"),
         ));
     }
-    let violations = spec.inputs.violations(&Value::Object(args.clone()));
+    let violations = inputs.violations(&Value::Object(args.clone()));
     if violations.is_empty() {
         return Ok(());
     }
@@ -209,8 +215,7 @@ fn check(spec: &ToolSpec, args: &Map<String, Value>) -> Result<(), Failure> {
         .map(|it| json!({"pointer": it.pointer, "message": it.message}))
         .collect();
     let message = format!(
-        "the arguments of `{}` are not valid: {}",
-        spec.name,
+        "the arguments of `{of}` are not valid: {}",
         sentence(&violations)
     );
     Err(Failure::new(FailureKind::InvalidInput, message).with("violations", listed))

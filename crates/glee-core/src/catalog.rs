@@ -1,21 +1,33 @@
-//! All tools at one moment. A call takes the snapshot once and never locks; a change makes a new one.
+//! All tools, prompts and resources at one moment. A call takes the snapshot once and never locks; a
+//! change makes a new one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use serde_json::{Map, Value};
 
 use crate::model::ToolSpec;
 use crate::name;
 use crate::outcome::{Failure, FailureKind};
+use crate::prompt::Prompt;
+use crate::resource::Resource;
 
 #[derive(Default)]
 pub struct Catalog(ArcSwap<Snapshot>);
 
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    tools: BTreeMap<String, Arc<ToolSpec>>,
-    /// Documents that name a tool and cannot be used, with the reason.
+    tools: Shelf<ToolSpec>,
+    prompts: Shelf<Prompt>,
+    resources: Shelf<Resource>,
+}
+
+/// Documents of one kind, by name.
+#[derive(Clone, Debug)]
+struct Shelf<T> {
+    good: BTreeMap<String, Arc<T>>,
+    /// Those that cannot be used, with the reason.
     broken: BTreeMap<String, String>,
 }
 
@@ -28,40 +40,129 @@ impl Catalog {
         self.0.load_full()
     }
 
-    /// Replaces everything at once. A tool whose new document is broken keeps its last good version.
+    /// Replaces everything at once. What has a broken document now keeps its last good version.
     pub fn replace(&self, mut next: Snapshot) {
         let before = self.snapshot();
-        for name in next.broken.keys() {
-            if let Some(last_good) = before.tools.get(name) {
-                next.tools.insert(name.clone(), last_good.clone());
-            }
-        }
+        next.tools.keep_last_good(&before.tools);
+        next.prompts.keep_last_good(&before.prompts);
+        next.resources.keep_last_good(&before.resources);
         self.0.store(Arc::new(next));
     }
 }
 
 impl Snapshot {
     pub fn insert(&mut self, spec: ToolSpec) {
-        self.tools.insert(spec.name.clone(), Arc::new(spec));
+        self.tools.good.insert(spec.name.clone(), Arc::new(spec));
     }
 
     pub fn insert_broken(&mut self, name: String, reason: String) {
-        self.broken.insert(name, reason);
+        self.tools.broken.insert(name, reason);
+    }
+
+    pub fn insert_prompt(&mut self, prompt: Prompt) {
+        let name = prompt.name.clone();
+        self.prompts.good.insert(name, Arc::new(prompt));
+    }
+
+    pub fn insert_broken_prompt(&mut self, name: String, reason: String) {
+        self.prompts.broken.insert(name, reason);
+    }
+
+    pub fn insert_resource(&mut self, resource: Resource) {
+        let name = resource.name.clone();
+        self.resources.good.insert(name, Arc::new(resource));
+    }
+
+    pub fn insert_broken_resource(&mut self, name: String, reason: String) {
+        self.resources.broken.insert(name, reason);
     }
 
     pub fn tools(&self) -> impl Iterator<Item = &Arc<ToolSpec>> {
-        self.tools.values()
+        self.tools.good.values()
     }
 
+    pub fn prompts(&self) -> impl Iterator<Item = &Arc<Prompt>> {
+        self.prompts.good.values()
+    }
+
+    pub fn resources(&self) -> impl Iterator<Item = &Arc<Resource>> {
+        self.resources.good.values()
+    }
+
+    /// Tools whose documents cannot be used, with the reason.
     pub fn broken(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.tools.broken()
+    }
+
+    pub fn broken_prompts(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.prompts.broken()
+    }
+
+    pub fn broken_resources(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.resources.broken()
+    }
+
+    pub fn find(&self, name: &str) -> Result<Arc<ToolSpec>, Failure> {
+        self.tools.find(
+            name,
+            "tool",
+            "run `glee list` to see the tools of this project",
+        )
+    }
+
+    pub fn find_prompt(&self, name: &str) -> Result<Arc<Prompt>, Failure> {
+        self.prompts.find(
+            name,
+            "prompt",
+            "the prompts of this project are in .glee/prompts",
+        )
+    }
+
+    /// The resource of a URI, and what fills the holes of its pattern. A resource of just this URI
+    /// comes before patterns, and these in the order of their names.
+    pub fn find_resource(&self, uri: &str) -> Result<(Arc<Resource>, Map<String, Value>), Failure> {
+        let exact = self.resources().filter(|it| !it.uri.is_template());
+        let patterns = self.resources().filter(|it| it.uri.is_template());
+        exact
+            .chain(patterns)
+            .find_map(|it| Some((it.clone(), it.uri.fit(uri)?)))
+            .ok_or_else(|| {
+                Failure::new(
+                    FailureKind::NotFound,
+                    format!("there is no resource `{uri}`"),
+                )
+                .hint("the resources of this project are in .glee/resources")
+            })
+    }
+}
+
+impl<T> Default for Shelf<T> {
+    fn default() -> Shelf<T> {
+        Shelf {
+            good: BTreeMap::new(),
+            broken: BTreeMap::new(),
+        }
+    }
+}
+
+impl<T> Shelf<T> {
+    fn keep_last_good(&mut self, before: &Shelf<T>) {
+        for name in self.broken.keys() {
+            if let Some(last_good) = before.good.get(name) {
+                self.good.insert(name.clone(), last_good.clone());
+            }
+        }
+    }
+
+    fn broken(&self) -> impl Iterator<Item = (&str, &str)> {
         self.broken
             .iter()
             .map(|(name, reason)| (name.as_str(), reason.as_str()))
     }
 
-    pub fn find(&self, name: &str) -> Result<Arc<ToolSpec>, Failure> {
-        if let Some(spec) = self.tools.get(name) {
-            return Ok(spec.clone());
+    fn find(&self, name: &str, kind: &str, hint: &str) -> Result<Arc<T>, Failure> {
+        if let Some(found) = self.good.get(name) {
+            return Ok(found.clone());
         }
         if let Some(reason) = self.broken.get(name) {
             return Err(Failure::new(
@@ -70,20 +171,16 @@ impl Snapshot {
             )
             .hint("run `glee lint` to see every problem"));
         }
-        let failure = Failure::new(FailureKind::NotFound, format!("there is no tool `{name}`"));
-        Err(
-            match name::nearest(
-                name,
-                self.tools
-                    .keys()
-                    .chain(self.broken.keys())
-                    .map(String::as_str),
-            ) {
-                Some(near) => failure
-                    .with("nearest", near)
-                    .hint(format!("did you mean `{near}`?")),
-                None => failure.hint("run `glee list` to see the tools of this project"),
-            },
-        )
+        let failure = Failure::new(
+            FailureKind::NotFound,
+            format!("there is no {kind} `{name}`"),
+        );
+        let known = self.good.keys().chain(self.broken.keys());
+        Err(match name::nearest(name, known.map(String::as_str)) {
+            Some(near) => failure
+                .with("nearest", near)
+                .hint(format!("did you mean `{near}`?")),
+            None => failure.hint(hint),
+        })
     }
 }

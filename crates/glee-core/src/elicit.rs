@@ -10,10 +10,10 @@ use crate::secret::SecretValues;
 use crate::template::{Scope, Template};
 
 /// Requests that are made at once, each under its key.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Round(pub Vec<(String, Request)>);
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Request {
     /// A person fills in these inputs.
     Form {

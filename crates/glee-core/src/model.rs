@@ -33,6 +33,8 @@ pub struct ToolSpec {
     pub origin: Origin,
     /// The document the tool was read from.
     pub source: PathBuf,
+    /// The SHA-256 of that document as it was read.
+    pub document: [u8; 32],
 }
 
 /// How a tool runs. A closed set: one `match` dispatches, and a new kind does not compile until

@@ -1,15 +1,17 @@
 //! The wiring: the only file that names every concrete type.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use glee_core::admit::{Gate, Invocation};
 use glee_core::catalog::{Catalog, Snapshot};
 use glee_core::model::ToolSpec;
-use glee_core::outcome::{Failure, Outcome};
+use glee_core::outcome::{Failure, FailureKind, Outcome};
 use glee_core::policy::{AgentCeiling, ManifestApproval};
 use glee_core::port::{Approver, Caller, Cancel, Clock, Party, Secrets};
+use glee_core::resource::Contents;
 use glee_core::runtime::Runtime;
 use glee_core::secret::Secret;
 use glee_sandbox::{Confinement, Sandbox};
@@ -18,11 +20,12 @@ use thiserror::Error;
 use uuid::Uuid;
 
 use crate::config::{self, Config, Mcp, Sandboxing};
+use crate::dialect::{document, prompt, resource};
 use crate::exec::http::HttpPolicy;
 use crate::exec::{self, Cage, Egress, Executors, Stay};
-use crate::observe::audit::Audit;
+use crate::observe::audit::{self, Audit};
 use crate::project::Project;
-use crate::store::manifests::{self, Document};
+use crate::store::{digest, documents, manifests, resources};
 
 #[derive(Debug, Error)]
 pub enum OpenError {
@@ -41,6 +44,14 @@ pub struct App {
     runtime: Runtime,
     cage: Cage,
     mcp: Mcp,
+    digests: Mutex<Digests>,
+}
+
+/// The digests of one snapshot's tools, as far as somebody asked for them.
+struct Digests {
+    of: Arc<Snapshot>,
+    /// By name and document: a caller may still hold the tool of an earlier snapshot.
+    made: HashMap<(String, [u8; 32]), Option<String>>,
 }
 
 /// A call, as a surface knows it.
@@ -85,7 +96,7 @@ impl App {
             Egress::new(config.allowed_hosts.clone()),
         );
         let runtime = Runtime {
-            catalog: Catalog::new(manifests::snapshot(load_tools(&project)?)),
+            catalog: Catalog::new(load(&project, Compile::AtFirstUse)?),
             gate: Gate {
                 root: project.root().to_owned(),
                 rules: vec![
@@ -105,11 +116,16 @@ impl App {
             observers: vec![Arc::new(Audit::new(project.audit_log()))],
             clock: Arc::new(SystemClock),
         };
+        let digests = Mutex::new(Digests {
+            of: runtime.catalog.snapshot(),
+            made: HashMap::new(),
+        });
         Ok(App {
             project,
             runtime,
             cage,
             mcp: config.mcp,
+            digests,
         })
     }
 
@@ -127,24 +143,57 @@ impl App {
         &self.mcp
     }
 
-    /// Names the tool as it is now: another document, another digest.
-    pub fn digest(&self, spec: &ToolSpec) -> String {
-        use sha2::{Digest, Sha256};
-        let text = std::fs::read(&spec.source).unwrap_or_default();
-        data_encoding::HEXLOWER.encode(&Sha256::digest(text))
-    }
-
+    /// The tools, prompts and resources there are now.
     pub fn tools(&self) -> Arc<Snapshot> {
         self.runtime.catalog.snapshot()
     }
 
-    /// Takes in what changed on disk. A manifest that is broken now keeps its last good version.
+    /// Takes in what changed on disk. A document that is broken now keeps its last good version.
     pub fn reload(&self) -> Result<(), OpenError> {
-        let mut documents = load_tools(&self.project)?;
         // A schema that cannot be used must not replace one that can.
-        documents.iter_mut().for_each(Document::compile);
-        self.runtime.catalog.replace(manifests::snapshot(documents));
+        let next = load(&self.project, Compile::Now)?;
+        self.runtime.catalog.replace(next);
         Ok(())
+    }
+
+    /// The SHA-256 of all that a tool is made of, in hex; `None` for a tool that is too large for one.
+    /// Made when it is first asked for, and kept until the next reload.
+    pub fn digest(&self, spec: &ToolSpec) -> Option<String> {
+        let now = self.tools();
+        let mut digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
+        if !Arc::ptr_eq(&digests.of, &now) {
+            digests.of = now;
+            digests.made.clear();
+        }
+        let key = (spec.name.clone(), spec.document);
+        let make = || {
+            let root = self.project.root();
+            digest::digest(spec, exec::entry(spec, root).as_deref(), root)
+        };
+        digests.made.entry(key).or_insert_with(make).clone()
+    }
+
+    /// What stands under a URI, by a resource of this project.
+    pub fn read_resource(&self, uri: &str) -> Result<Contents, Failure> {
+        let (resource, holes) = self.tools().find_resource(uri)?;
+        resources::read(&resource, uri, &holes, self.project.root())
+    }
+
+    /// A tool's document, as it is on disk now.
+    pub fn manifest(&self, spec: &ToolSpec) -> Result<String, Failure> {
+        document::load(&spec.source)
+            .map_err(|err| Failure::new(FailureKind::FileNotFound, format!("the manifest {err}")))
+    }
+
+    /// The last lines of the audit.
+    pub fn audit_tail(&self) -> Result<String, Failure> {
+        audit::tail(&self.project.audit_log())
+            .map_err(|err| Failure::new(FailureKind::Internal, format!("the audit: {err}")))
+    }
+
+    /// Answers a call that is not even looked at; it is recorded all the same.
+    pub fn turn_away(&self, call: Call, why: Failure) -> Outcome {
+        self.runtime.turn_away(invocation(call), why)
     }
 
     pub async fn call(&self, call: Call) -> Outcome {
@@ -209,9 +258,35 @@ fn read_config(project: &Project) -> Result<Config, OpenError> {
     read.config.ok_or(OpenError::Config { path, problem })
 }
 
-fn load_tools(project: &Project) -> Result<Vec<Document>, OpenError> {
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Compile {
+    AtFirstUse,
+    Now,
+}
+
+fn load(project: &Project, compile: Compile) -> Result<Snapshot, OpenError> {
+    let io = |path: PathBuf| move |source| OpenError::Io { path, source };
     let path = project.tools();
-    manifests::load(&path).map_err(|source| OpenError::Io { path, source })
+    let mut tools = manifests::load(&path).map_err(io(path))?;
+    if compile == Compile::Now {
+        tools.iter_mut().for_each(manifests::Document::compile);
+    }
+    let mut snapshot = manifests::snapshot(tools);
+    let path = project.prompts();
+    for document in documents::load(&path, prompt::read).map_err(io(path))? {
+        match document.usable() {
+            Ok(prompt) => snapshot.insert_prompt(prompt),
+            Err((stem, why)) => snapshot.insert_broken_prompt(stem, why),
+        }
+    }
+    let path = project.resources();
+    for document in documents::load(&path, resource::read).map_err(io(path))? {
+        match document.usable() {
+            Ok(resource) => snapshot.insert_resource(resource),
+            Err((stem, why)) => snapshot.insert_broken_resource(stem, why),
+        }
+    }
+    Ok(snapshot)
 }
 
 /// Secrets are environment variables of glee's own process.

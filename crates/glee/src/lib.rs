@@ -13,3 +13,4 @@ pub mod observe;
 pub mod project;
 pub mod store;
 pub mod surface;
+pub mod watch;

@@ -1,19 +1,24 @@
 //! Everything that is wrong with a project's documents, in one run.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use glee_core::model::{Exec, Origin, ToolSpec};
 use glee_core::permission::{Ceiling, absolute};
+use glee_core::resource::{Holds, Resource};
 use glee_core::template::{Source, Template};
 
 use crate::config;
+use crate::dialect::document::Read;
 use crate::dialect::manifest::check;
 use crate::dialect::problem::{Problem, Severity};
 use crate::dialect::yaml::Node;
+use crate::dialect::{prompt, resource};
 use crate::exec::{find_entrypoint, find_interpreter, search_path};
 use crate::project::Project;
-use crate::store::manifests;
+use crate::store::documents::{self, Document};
+use crate::store::{manifests, resources};
 
 pub struct Report {
     pub files: Vec<File>,
@@ -70,18 +75,71 @@ pub fn lint(project: &Project) -> io::Result<Report> {
             problems.extend(above_ceiling(spec, node, &ceiling, project.root()));
         }
         problems.sort_by_key(|it| (it.place.start, std::cmp::Reverse(it.severity)));
-        let path = document
-            .path
-            .strip_prefix(project.root())
-            .map(Path::to_owned)
-            .unwrap_or(document.path);
         files.push(File {
-            path,
+            path: inside(project, document.path),
             text: document.text,
             problems,
         });
     }
+    for document in documents::load(&project.prompts(), prompt::read)? {
+        files.push(file(project, document));
+    }
+    let mut resources = documents::load(&project.resources(), resource::read)?;
+    same_uris(&mut resources);
+    for mut document in resources {
+        let problem = missing_resource(&document.read, project.root());
+        document.read.problems.extend(problem);
+        files.push(file(project, document));
+    }
+    files.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(Report { files })
+}
+
+fn file<T>(project: &Project, document: Document<T>) -> File {
+    let mut problems = document.read.problems;
+    problems.sort_by_key(|it| (it.place.start, std::cmp::Reverse(it.severity)));
+    File {
+        path: inside(project, document.path),
+        text: document.text,
+        problems,
+    }
+}
+
+fn inside(project: &Project, path: PathBuf) -> PathBuf {
+    path.strip_prefix(project.root())
+        .map(Path::to_owned)
+        .unwrap_or(path)
+}
+
+/// Of two resources under one URI nobody could ever read the second.
+fn same_uris(documents: &mut [Document<Resource>]) {
+    let mut seen: BTreeMap<String, String> = BTreeMap::new();
+    for document in documents {
+        let (Some(resource), Some(node)) = (&document.read.model, &document.read.node) else {
+            continue;
+        };
+        let uri = resource.uri.as_str().to_owned();
+        match seen.get(&uri) {
+            None => {
+                seen.insert(uri, document.stem.clone());
+            }
+            Some(first) => {
+                let message = format!("`{first}` has this URI already");
+                let problem = Problem::error("same-uri", node.place_of("/uri"), message);
+                document.read.problems.push(problem);
+            }
+        }
+    }
+}
+
+fn missing_resource(read: &Read<Resource>, root: &Path) -> Option<Problem> {
+    let (resource, node) = (read.model.as_ref()?, read.node.as_ref()?);
+    let Holds::File(path) = &resource.holds else {
+        return None;
+    };
+    let failure = resources::read_file(root, path).err()?;
+    let place = node.place_of("/file");
+    Some(Problem::error("missing-file", place, failure.message))
 }
 
 /// A command or a module gets its secrets by the environment, so only an http tool's can be seen

@@ -32,6 +32,14 @@ impl Project {
         self.root.join(".glee/tools")
     }
 
+    pub fn prompts(&self) -> PathBuf {
+        self.root.join(".glee/prompts")
+    }
+
+    pub fn resources(&self) -> PathBuf {
+        self.root.join(".glee/resources")
+    }
+
     pub fn config(&self) -> PathBuf {
         self.root.join(".glee/config.yml")
     }

@@ -68,6 +68,12 @@ pub enum Breach {
     Other,
 }
 
+impl PartialEq for Schema {
+    fn eq(&self, other: &Schema) -> bool {
+        self.source() == other.source()
+    }
+}
+
 impl Schema {
     /// Takes a schema that is bounded and refers only to itself.
     pub fn new(source: Value) -> Result<Schema, Vec<SchemaError>> {

@@ -1,7 +1,7 @@
 //! A YAML document held against the schema of what it should be, with every problem at its place.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -13,6 +13,24 @@ use serde_json::Value;
 use super::problem::Problem;
 use super::strict;
 use super::yaml::{self, Node};
+
+/// A document that was read. What it means may be used only when no problem is an error.
+pub struct Read<T> {
+    pub model: Option<T>,
+    pub problems: Vec<Problem>,
+    pub node: Option<Node>,
+}
+
+impl<T> Read<T> {
+    /// Nothing could be made of it.
+    pub fn failed(problem: Problem) -> Read<T> {
+        Read {
+            model: None,
+            problems: vec![problem],
+            node: None,
+        }
+    }
+}
 
 /// Largest document, in bytes.
 pub const MAX_BYTES: u64 = 1 << 20;

@@ -12,11 +12,13 @@ mod process;
 mod python;
 mod streams;
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use glee_core::admit::Admitted;
-use glee_core::model::Exec;
+use glee_core::model::{Exec, ToolSpec};
 use glee_core::outcome::{Failure, Held};
+use glee_core::permission::absolute;
 use glee_core::port::{Executor, Later};
 use glee_core::shape::Raw;
 use serde_json::Value;
@@ -77,6 +79,17 @@ impl Executor for Executors {
                 Exec::Python(it) => python::run(it, call, &self.cage, self.warm.as_ref()).await,
             }
         })
+    }
+}
+
+/// What a tool runs of its own: the file its entrypoint names, or what its module is read from. A
+/// program without a path is the system's, and another one on every machine.
+pub fn entry(spec: &ToolSpec, root: &Path) -> Option<PathBuf> {
+    match &spec.exec {
+        Exec::Http(_) => None,
+        Exec::Command(it) if it.entrypoint.contains('/') => Some(absolute(root, &it.entrypoint)),
+        Exec::Command(_) => None,
+        Exec::Python(it) => python::module_files(root, it),
     }
 }
 

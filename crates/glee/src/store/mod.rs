@@ -1,5 +1,8 @@
-//! Where tools are kept.
+//! Where tools, prompts and resources are kept.
 
+pub mod digest;
+pub mod documents;
 pub mod manifests;
+pub mod resources;
 pub mod results;
 pub mod tokens;

@@ -31,8 +31,8 @@ macro_rules! areas {
 }
 
 areas![
-    approval, call, command, errors, http, json, lint, manifest, python, sandbox, schema, secrets,
-    shape, template
+    approval, call, command, content, elicit, errors, http, json, lint, manifest, prompts, python,
+    resources, sandbox, schema, secrets, shape, template
 ];
 
 #[derive(Deserialize)]

@@ -35,8 +35,29 @@ fn config_schema_is_current() {
 }
 
 #[test]
+fn prompt_schema_is_current() {
+    current(
+        "schemas/prompt.schema.json",
+        &glee::dialect::prompt::schema(),
+    );
+}
+
+#[test]
+fn resource_schema_is_current() {
+    current(
+        "schemas/resource.schema.json",
+        &glee::dialect::resource::schema(),
+    );
+}
+
+#[test]
 fn the_schemas_are_schemas() {
-    for schema in [glee::dialect::manifest::schema(), glee::config::schema()] {
+    for schema in [
+        glee::dialect::manifest::schema(),
+        glee::dialect::prompt::schema(),
+        glee::dialect::resource::schema(),
+        glee::config::schema(),
+    ] {
         assert!(jsonschema::meta::is_valid(&schema));
     }
 }

@@ -7,7 +7,9 @@
 
 mod cases;
 mod cli;
+mod digest;
 mod docs;
+mod documents;
 mod examples;
 mod generated;
 mod http;
@@ -17,3 +19,4 @@ mod properties;
 mod support;
 mod upstream;
 mod warm_python;
+mod watch;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::LazyLock;
 
-use glee::dialect::manifest;
+use glee::dialect::{document, manifest, prompt, resource};
 use glee_core::json_path::JsonPath;
 use glee_core::permission::absolute;
 use glee_core::secret::SecretValues;
@@ -70,8 +70,12 @@ static SCHEMA: LazyLock<jsonschema::Validator> =
 
 const MANIFEST: &str = include_str!("../../../../examples/.glee/tools/web_search/tool.yml");
 
-/// A real manifest with a few places damaged.
-fn damaged_manifest() -> impl Strategy<Value = String> {
+const PROMPT: &str = include_str!("../cases/prompts/a-sound-prompt/root/.glee/prompts/explain.yml");
+const RESOURCE: &str =
+    include_str!("../cases/resources/sound-resources/root/.glee/resources/note.yml");
+
+/// A real document with a few places damaged.
+fn damaged(document: &'static str) -> impl Strategy<Value = String> {
     let damage = prop_oneof![
         Just(String::new()),
         Just("\t".to_owned()),
@@ -91,8 +95,8 @@ fn damaged_manifest() -> impl Strategy<Value = String> {
         ".{0,6}",
     ];
     proptest::collection::vec((any::<prop::sample::Index>(), 0..12_usize, damage), 1..6).prop_map(
-        |edits| {
-            let mut text: Vec<char> = MANIFEST.chars().collect();
+        move |edits| {
+            let mut text: Vec<char> = document.chars().collect();
             for (at, cut, insert) in edits {
                 let at = at.index(text.len() + 1);
                 let end = (at + cut).min(text.len());
@@ -127,7 +131,7 @@ proptest! {
     #![proptest_config(many(40_000))]
 
     #[test]
-    fn manifests_never_panic(text in damaged_manifest()) {
+    fn manifests_never_panic(text in damaged(MANIFEST)) {
         let read = manifest::read(&text, "web_search", Path::new("tool.yml"));
         // What serde takes, the published schema takes, and the other way round.
         let (tree, _) = glee::dialect::yaml::parse(&text);
@@ -143,6 +147,41 @@ proptest! {
             manifest::check::schemas(spec, node);
             manifest::check::check(spec, node);
         }
+    }
+}
+
+/// What serde takes, the published schema takes, and the other way round.
+fn agree<T>(text: &str, read: &document::Read<T>, schema: &jsonschema::Validator) {
+    if let (Some(tree), _) = glee::dialect::yaml::parse(text) {
+        let shape = ["schema", "unknown-key"];
+        let taken = !read.problems.iter().any(|it| shape.contains(&it.rule));
+        assert_eq!(
+            taken,
+            schema.is_valid(&tree.to_value()),
+            "{:?}",
+            read.problems
+        );
+    }
+    for problem in &read.problems {
+        assert!(problem.place.start <= problem.place.end && problem.place.end <= text.len());
+    }
+}
+
+proptest! {
+    #![proptest_config(many(5_000))]
+
+    #[test]
+    fn prompts_never_panic(text in damaged(PROMPT)) {
+        static SCHEMA: LazyLock<jsonschema::Validator> =
+            LazyLock::new(|| jsonschema::validator_for(&prompt::schema()).unwrap());
+        agree(&text, &prompt::read(&text, "explain"), &SCHEMA);
+    }
+
+    #[test]
+    fn resources_never_panic(text in damaged(RESOURCE)) {
+        static SCHEMA: LazyLock<jsonschema::Validator> =
+            LazyLock::new(|| jsonschema::validator_for(&resource::schema()).unwrap());
+        agree(&text, &resource::read(&text, "note"), &SCHEMA);
     }
 }
 

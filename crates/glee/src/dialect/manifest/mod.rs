@@ -4,27 +4,25 @@ pub mod check;
 mod exec;
 mod wire;
 
-use std::ops::Range;
 use std::path::Path;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use glee_core::elicit::Round;
 use glee_core::host::HostPattern;
 use glee_core::model::{
     Annotations, Approval, Example, Exec, Format, Limits, OnMismatch, Origin, Outputs, Tasks,
     ToolSpec,
 };
-use glee_core::name;
 use glee_core::permission::{Network, Permissions, SecretNeed};
 use glee_core::schema::Schema;
-use glee_core::template::{Names, Template, TemplateError, TemplateProblem, ValueTemplate};
+use glee_core::template::{Names, ValueTemplate};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 use super::document;
-use super::elicit::{self, WireRound, Wrong};
 use super::network::WireNetwork;
 use super::problem::Problem;
+use super::reader::{Reader, Words};
 use super::yaml::Node;
 
 const MIB: usize = 1 << 20;
@@ -56,6 +54,13 @@ const STAND_INS: &[(&str, &str)] = &[
     ("task", "\"never\""),
 ];
 
+const WORDS: Words = Words {
+    thing: "tool",
+    home: "directory",
+    undeclared: "neither an input nor a declared secret",
+    declare: "in inputs.schema.properties or permissions.secrets",
+};
+
 /// A manifest that was read. The tool may be used only when no problem is an error; with errors it is
 /// there, as far as it could be made out, for finding more of them.
 pub struct Read {
@@ -78,6 +83,7 @@ pub fn read(text: &str, directory: &str, source: &Path) -> Read {
         text,
         node,
         names: Names::default(),
+        words: &WORDS,
         problems,
     };
     let spec = reader.tool(manifest, directory, source);
@@ -86,14 +92,6 @@ pub fn read(text: &str, directory: &str, source: &Path) -> Read {
         problems: reader.problems,
         node: Some(node.clone()),
     }
-}
-
-/// Turns the wire's words into the model's, noting problems as it goes.
-struct Reader<'a> {
-    text: &'a str,
-    node: &'a Node,
-    names: Names,
-    problems: Vec<Problem>,
 }
 
 impl Reader<'_> {
@@ -163,41 +161,8 @@ impl Reader<'_> {
                 None => Origin::User,
             },
             source: source.to_owned(),
+            document: Sha256::digest(self.text).into(),
         })
-    }
-
-    fn name(&mut self, written: &str, directory: &str) {
-        if self
-            .node
-            .get("/name")
-            .is_none_or(|it| it.to_value() != written)
-        {
-            // A stand-in; that there is no name has been said.
-            return;
-        }
-        if let Err(err) = name::check(written) {
-            self.error("name", "/name", err.to_string());
-        } else if written != directory {
-            self.problem(
-                Problem::error(
-                    "directory",
-                    self.node.place_of("/name"),
-                    format!("the tool is called `{written}`, but its directory `{directory}`"),
-                )
-                .fix(format!(
-                    "rename the directory to `{written}`, or write `name: {directory}`"
-                )),
-            );
-        } else if !name::is_model_safe(written) {
-            self.problem(
-                Problem::warning(
-                    "name",
-                    self.node.place_of("/name"),
-                    format!("models will not see `{written}` as it is written"),
-                )
-                .fix("use only letters of A–Z, digits, `_` and `-`"),
-            );
-        }
     }
 
     fn inputs(&mut self, wire: wire::Inputs) -> Option<Schema> {
@@ -216,27 +181,6 @@ impl Reader<'_> {
             );
         }
         self.schema(wire.schema.into_iter().collect(), "/inputs/schema")
-    }
-
-    fn elicit(&mut self, wire: Vec<WireRound>) -> Vec<Round> {
-        match elicit::read(wire, &self.names) {
-            Ok(rounds) => rounds,
-            Err(wrong) => {
-                for it in wrong {
-                    match it {
-                        Wrong::Shape(pointer, message) => self.error("elicit", &pointer, message),
-                        Wrong::NoInput(pointer, name) => {
-                            let message = format!("`{name}` is not an input of this tool");
-                            self.error("elicit", &pointer, message);
-                        }
-                        Wrong::Template(pointer, text, errors) => {
-                            self.template_errors(errors, &text, &pointer);
-                        }
-                    }
-                }
-                Vec::new()
-            }
-        }
     }
 
     fn output_schema(&mut self, wire: Option<Value>) -> Option<Option<Schema>> {
@@ -352,46 +296,6 @@ impl Reader<'_> {
         }
     }
 
-    fn template(&mut self, text: &str, pointer: &str) -> Option<Template> {
-        match Template::parse(text, &self.names) {
-            Ok(template) => Some(template),
-            Err(errors) => {
-                self.template_errors(errors, text, pointer);
-                None
-            }
-        }
-    }
-
-    fn template_errors(&mut self, errors: Vec<TemplateError>, text: &str, pointer: &str) {
-        for err in errors {
-            let place = self.placeholder(text, err.at, pointer);
-            let fix = match &err.problem {
-                TemplateProblem::Undeclared {
-                    nearest: Some(near),
-                    ..
-                } => Some(format!("did you mean `${{{near}}}`?")),
-                TemplateProblem::Undeclared {
-                    name,
-                    nearest: None,
-                } => Some(format!(
-                    "declare `{name}` in inputs.schema.properties or permissions.secrets; `$${{` is a literal `${{`"
-                )),
-                TemplateProblem::Unclosed => {
-                    Some("close it with `}`; `$${` is a literal `${`".to_owned())
-                }
-                TemplateProblem::BadPath(_) | TemplateProblem::IntoSecret(_) => None,
-            };
-            let rule = match err.problem {
-                TemplateProblem::Undeclared { .. } => "unknown-placeholder",
-                _ => "placeholder",
-            };
-            self.problem(Problem {
-                fix,
-                ..Problem::error(rule, place, err.problem.to_string())
-            });
-        }
-    }
-
     /// A value whose strings are templates; its keys are the author's own.
     fn value_template(&mut self, value: Value, pointer: &str) -> Option<ValueTemplate> {
         match value {
@@ -434,31 +338,6 @@ impl Reader<'_> {
                 "a placeholder cannot stand in a name, only in a value",
             ));
         }
-    }
-
-    /// Where the placeholder at byte `at` of a scalar's text stands in the file. Quotes and escapes
-    /// shift it, so it is looked for.
-    fn placeholder(&self, text: &str, at: usize, pointer: &str) -> Range<usize> {
-        let scalar = self.node.place_of(pointer);
-        let end = text[at..].find('}').map_or(text.len(), |it| at + it + 1);
-        let written = &text[at..end];
-        let earlier = text[..at].matches(written).count();
-        match self
-            .text
-            .get(scalar.clone())
-            .and_then(|it| it.match_indices(written).nth(earlier))
-        {
-            Some((found, _)) => scalar.start + found..scalar.start + found + written.len(),
-            None => scalar,
-        }
-    }
-
-    fn error(&mut self, rule: &'static str, pointer: &str, message: impl Into<String>) {
-        self.problem(Problem::error(rule, self.node.place_of(pointer), message));
-    }
-
-    fn problem(&mut self, problem: Problem) {
-        self.problems.push(problem);
     }
 }
 

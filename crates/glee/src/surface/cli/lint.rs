@@ -10,7 +10,7 @@ use crate::approve::terminal::visible;
 use crate::dialect::problem::{Problem, Severity};
 use crate::lint::{self, File, Report};
 
-/// Find every problem of every manifest and of the config, in one run.
+/// Find every problem of every manifest, prompt, resource and of the config, in one run.
 ///
 /// Each problem comes with its place, the reason and, where there is one, the fix. Exits with 1 when
 /// there are errors; warnings alone do not fail.

@@ -23,7 +23,9 @@ pub(super) fn run(session: &Session, _: &Args) -> anyhow::Result<Status> {
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        let server = Server::new(app, Principal("mcp".to_owned()));
+        let server = Server::new(app.clone(), Principal("mcp".to_owned()));
+        let tell = server.clone();
+        let _watching = app.watch(move |change| tell.announce(change))?;
         let running = match server.serve(stdio_pipes()).await {
             Ok(running) => running,
             // A client that goes before it has said hello leaves nothing undone.

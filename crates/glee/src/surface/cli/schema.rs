@@ -3,9 +3,9 @@
 use super::print;
 use super::status::Status;
 use crate::config;
-use crate::dialect::manifest;
+use crate::dialect::{manifest, prompt, resource};
 
-/// Print the JSON Schema of manifests or of the config.
+/// Print the JSON Schema of manifests, prompts, resources or the config.
 ///
 /// Editors with a YAML language server check manifests as you type when the file begins with
 /// `# yaml-language-server: $schema=PATH`.
@@ -19,6 +19,10 @@ pub(super) struct Args {
 enum Which {
     /// Manifests: .glee/tools/<name>/tool.yml
     Tool,
+    /// Prompts: .glee/prompts/<name>.yml
+    Prompt,
+    /// Resources: .glee/resources/<name>.yml
+    Resource,
     /// The config: .glee/config.yml
     Config,
 }
@@ -26,6 +30,8 @@ enum Which {
 pub(super) fn run(args: &Args) -> anyhow::Result<Status> {
     print::json(&match args.which {
         Which::Tool => manifest::schema(),
+        Which::Prompt => prompt::schema(),
+        Which::Resource => resource::schema(),
         Which::Config => config::schema(),
     })?;
     Ok(Status::Ok)

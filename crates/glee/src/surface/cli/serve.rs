@@ -77,7 +77,9 @@ pub(super) fn run(session: &Session, args: Args) -> anyhow::Result<Status> {
         let served = format!("{} at http://{address}/mcp", root.display());
         print::note("serving", "32", &served);
         print::note(word, colour, &remark);
-        let server = Server::new(app, Principal("mcp".to_owned()));
+        let server = Server::new(app.clone(), Principal("mcp".to_owned()));
+        let tell = server.clone();
+        let _watching = app.watch(move |change| tell.announce(change))?;
         bound.serve(server, stop_signal()).await?;
         anyhow::Ok(())
     })?;

@@ -14,7 +14,12 @@ const LONGEST_DESCRIPTION: usize = 2048;
 /// Says which version of a tool's manifest and files a definition speaks of.
 pub(super) const DIGEST: &str = "dev.glee/digest";
 
-pub(super) fn of(spec: &ToolSpec, shown_as: String, digest: &str, largest_result: usize) -> Tool {
+pub(super) fn of(
+    spec: &ToolSpec,
+    shown_as: String,
+    digest: Option<String>,
+    largest_result: usize,
+) -> Tool {
     let mut tool = Tool::new(shown_as, description(&spec.description), inputs(spec));
     tool.title = spec.title.as_deref().map(visible);
     tool.output_schema = spec
@@ -23,7 +28,9 @@ pub(super) fn of(spec: &ToolSpec, shown_as: String, digest: &str, largest_result
         .as_ref()
         .map(|it| Arc::new(outputs(it.source())));
     let mut meta = Map::new();
-    meta.insert(DIGEST.into(), digest.into());
+    if let Some(digest) = digest {
+        meta.insert(DIGEST.into(), digest.into());
+    }
     if !spec.tags.is_empty() {
         meta.insert("anthropic/searchHint".into(), spec.tags.join(" ").into());
     }

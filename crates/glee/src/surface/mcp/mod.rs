@@ -6,41 +6,53 @@
 )]
 
 mod approval;
+mod call;
+mod change;
+mod complete;
 mod definition;
 mod line;
 mod meta;
+mod prompt;
+mod resource;
 mod result;
 mod seal;
 mod shown;
+mod task;
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arc_swap::ArcSwap;
+use arc_swap::ArcSwapOption;
 use futures_util::FutureExt;
 use glee_core::outcome::{Failure, FailureKind};
-use glee_core::port::{Caller, Cancel};
+use glee_core::port::Caller;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, Implementation, InputRequiredResult, InputResponses,
-    ListToolsResult, LoggingLevel, PaginatedRequestParams, ProtocolVersion, ServerCapabilities,
-    ServerConfig, SetLevelRequestParams, Tool,
+    CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestParams,
+    CompleteResult, GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult,
+    Implementation, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
+    ListToolsResult, LoggingLevel, PaginatedRequestParams, ProtocolVersion,
+    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
+    SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool,
+    UnsubscribeRequestParams, UpdateTaskParams,
 };
-use rmcp::service::RequestContext;
+use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
-use serde_json::{Map, Value};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, broadcast};
 
-use crate::app::{App, Call};
+use crate::app::App;
 use crate::store::results::Results;
-use line::Line;
+use crate::watch::Change;
 use result::Shelf;
 use seal::Seals;
 use shown::Shown;
+use task::Desks;
 
 /// Calls that run at once; more wait.
 const MOST_CALLS: usize = 256;
+/// Streams on which clients are told of changes.
+const MOST_LISTENERS: usize = 256;
 
 const VERSIONS: &[ProtocolVersion] = &[
     ProtocolVersion::V_2025_03_26,
@@ -59,6 +71,8 @@ pub struct Server {
     shared: Arc<Shared>,
     /// What a client of the handshake era wants to hear.
     level: Arc<Mutex<Option<LoggingLevel>>>,
+    /// Resources that a client of the handshake era wants to hear about.
+    subscribed: Arc<Mutex<HashSet<String>>>,
     /// Whoever no surface has named: the one process at the other end of a pipe.
     otherwise: Principal,
 }
@@ -67,22 +81,31 @@ struct Shared {
     app: Arc<App>,
     results: Results,
     seals: Seals,
-    shown: ArcSwap<Shown>,
-    calls: Semaphore,
+    /// Made when it is first asked for.
+    shown: ArcSwapOption<Shown>,
+    waiting: Semaphore,
+    running: Semaphore,
+    listeners: Semaphore,
+    changes: broadcast::Sender<Change>,
+    desks: Desks,
 }
 
 impl Server {
     pub fn new(app: Arc<App>, otherwise: Principal) -> Server {
-        let shown = Shown::new(&app, app.tools());
         Server {
             shared: Arc::new(Shared {
                 app,
                 results: Results::default(),
                 seals: Seals::new(),
-                shown: ArcSwap::from_pointee(shown),
-                calls: Semaphore::new(MOST_CALLS),
+                shown: ArcSwapOption::empty(),
+                waiting: Semaphore::new(call::MOST_WAITING),
+                running: Semaphore::new(MOST_CALLS),
+                listeners: Semaphore::new(MOST_LISTENERS),
+                changes: broadcast::Sender::new(64),
+                desks: Desks::default(),
             }),
             level: Arc::default(),
+            subscribed: Arc::default(),
             otherwise,
         }
     }
@@ -91,19 +114,27 @@ impl Server {
     pub fn connection(&self) -> Server {
         Server {
             level: Arc::default(),
+            subscribed: Arc::default(),
             ..self.clone()
         }
+    }
+
+    /// Tells every client that listens.
+    pub fn announce(&self, change: &Change) {
+        // Nobody may be listening.
+        let _ = self.shared.changes.send(change.clone());
     }
 
     /// What clients are shown of the tools there are now.
     fn shown(&self) -> Arc<Shown> {
         let now = self.shared.app.tools();
-        let shown = self.shared.shown.load_full();
-        if Arc::ptr_eq(&shown.snapshot, &now) {
+        if let Some(shown) = self.shared.shown.load_full()
+            && Arc::ptr_eq(&shown.snapshot, &now)
+        {
             return shown;
         }
         let shown = Arc::new(Shown::new(&self.shared.app, now));
-        self.shared.shown.store(shown.clone());
+        self.shared.shown.store(Some(shown.clone()));
         shown
     }
 
@@ -124,112 +155,6 @@ impl Server {
             largest: self.shared.app.mcp().result_bytes,
         }
     }
-
-    async fn call(
-        &self,
-        params: CallToolRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<CallToolResponse, ErrorData> {
-        let caller = self.caller(&context);
-        let shown = self.shown();
-        let args = params.arguments.unwrap_or_default();
-        if !meta::is_one(&params.name) {
-            let asked = Asked {
-                tool: params.name.into_owned(),
-                args,
-                responses: params.input_responses,
-                state: params.request_state,
-            };
-            return self.invoke(asked, caller, &shown, context).await;
-        }
-        let mut args = match meta::check(&params.name, args) {
-            Ok(args) => args,
-            Err(failure) => return Ok(result::error(&failure, &self.shelf(&caller)).into()),
-        };
-        if params.name != meta::CALL {
-            return Ok(meta::answer(&params.name, &args, &shown, &self.shelf(&caller)).into());
-        }
-        let asked = Asked {
-            tool: args["name"].as_str().unwrap_or_default().to_owned(),
-            args: match args.remove("params") {
-                Some(Value::Object(inner)) => inner,
-                _ => Map::new(),
-            },
-            responses: params.input_responses,
-            state: params.request_state,
-        };
-        self.invoke(asked, caller, &shown, context).await
-    }
-
-    /// One call of one tool, whichever way it was named.
-    async fn invoke(
-        &self,
-        asked: Asked,
-        caller: Caller,
-        shown: &Shown,
-        context: RequestContext<RoleServer>,
-    ) -> Result<CallToolResponse, ErrorData> {
-        let entry = shown.find(&asked.tool);
-        let tool = entry.map_or(asked.tool, |it| it.spec.name.clone());
-        let purpose = seal::purpose(&caller.name, &tool, &Value::Object(asked.args.clone()));
-        let (answers, approved) = self.answers(&purpose, asked.responses, asked.state)?;
-        let level = *self.level.lock().unwrap_or_else(PoisonError::into_inner);
-        let line = Arc::new(Line::new(&context, level, answers, approved));
-        let outcome = {
-            let _running = self.shared.calls.acquire().await;
-            let call = Call {
-                tool,
-                args: asked.args,
-                caller: caller.clone(),
-                timeout: None,
-                cancel: Cancel::when(context.ct.clone().cancelled_owned()),
-                party: line.clone(),
-            };
-            self.shared.app.call(call).await
-        };
-        line.finish().await;
-        let unanswered = line.take_unanswered();
-        if let Some(needed) = unanswered.lacking {
-            return Err(ErrorData::missing_required_client_capability(needed));
-        }
-        if !unanswered.requests.is_empty() {
-            let answers = line.answers().clone();
-            let state = self
-                .shared
-                .seals
-                .seal(&purpose, answers, unanswered.approval)?;
-            return Ok(InputRequiredResult::new(Some(unanswered.requests), Some(state)).into());
-        }
-        let spec = entry.map(|it| &*it.spec);
-        Ok(result::render(&outcome, spec, &self.shelf(&caller)).into())
-    }
-
-    /// What a client has answered in this round and those before, and the call that a person was asked
-    /// about. An answer without the seal is as good as an argument; it approves nothing.
-    fn answers(
-        &self,
-        purpose: &str,
-        responses: Option<InputResponses>,
-        state: Option<String>,
-    ) -> Result<(BTreeMap<String, Value>, Option<String>), ErrorData> {
-        let mut answers = BTreeMap::new();
-        let mut approved = None;
-        if let Some(state) = state {
-            let carried = self.shared.seals.open(purpose, &state)?;
-            answers = carried.answers;
-            approved = carried.approval;
-        }
-        answers.extend(responses.unwrap_or_default());
-        Ok((answers, approved))
-    }
-}
-
-/// A call of a tool, as a client makes it.
-struct Asked {
-    tool: String,
-    args: Map<String, Value>,
-    responses: Option<InputResponses>,
-    state: Option<String>,
 }
 
 /// Nobody may wait for ever because something of ours broke.
@@ -251,8 +176,15 @@ impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder()
             .enable_logging()
+            .enable_completions()
+            .enable_prompts()
+            .enable_prompts_list_changed()
+            .enable_resources()
+            .enable_resources_list_changed()
+            .enable_resources_subscribe()
             .enable_tools()
             .enable_tool_list_changed()
+            .enable_tasks()
             .build();
         ServerConfig::new(capabilities)
             .with_server_info(Implementation::new("glee", env!("CARGO_PKG_VERSION")))
@@ -261,6 +193,14 @@ impl ServerHandler for Server {
 
     fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
         Cow::Borrowed(VERSIONS)
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        tokio::spawn(change::tell(
+            self.shared.changes.subscribe(),
+            context.peer,
+            self.subscribed.clone(),
+        ));
     }
 
     async fn list_tools(
@@ -288,6 +228,102 @@ impl ServerHandler for Server {
         .await
     }
 
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        let snapshot = self.shared.app.tools();
+        let prompts = snapshot.prompts().map(|it| prompt::definition(it));
+        Ok(ListPromptsResult::with_all_items(prompts.collect()))
+    }
+
+    async fn get_prompt(
+        &self,
+        params: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        answered(self.prompt(params, context), || Err(protocol(broken()))).await
+    }
+
+    async fn list_resources(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        Ok(ListResourcesResult::with_all_items(
+            self.resources(&self.caller(&context)),
+        ))
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(ListResourceTemplatesResult::with_all_items(
+            self.resource_templates(),
+        ))
+    }
+
+    async fn read_resource(
+        &self,
+        params: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let caller = self.caller(&context);
+        answered(async { self.read(&params.uri, &caller) }, || {
+            Err(protocol(broken()))
+        })
+        .await
+        .map(Into::into)
+    }
+
+    async fn subscribe(
+        &self,
+        params: SubscribeRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let mut subscribed = change::lock(&self.subscribed);
+        if subscribed.len() >= change::MOST_SUBSCRIBED {
+            return Err(ErrorData::invalid_params("too many subscriptions", None));
+        }
+        subscribed.insert(params.uri);
+        Ok(())
+    }
+
+    async fn unsubscribe(
+        &self,
+        params: UnsubscribeRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        change::lock(&self.subscribed).remove(&params.uri);
+        Ok(())
+    }
+
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        Some(requested.clone())
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let Ok(_listening) = self.shared.listeners.try_acquire() else {
+            return Err(ErrorData::internal_error("too many listen already", None));
+        };
+        change::stream(self.shared.changes.subscribe(), &context).await;
+        Ok(())
+    }
+
+    async fn complete(
+        &self,
+        params: CompleteRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        Ok(self.completions(&params))
+    }
+
     async fn set_level(
         &self,
         params: SetLevelRequestParams,
@@ -295,6 +331,45 @@ impl ServerHandler for Server {
     ) -> Result<(), ErrorData> {
         *self.level.lock().unwrap_or_else(PoisonError::into_inner) = Some(params.level);
         Ok(())
+    }
+
+    async fn get_task(
+        &self,
+        params: GetTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        let desk = self.shared.desks.of(&self.caller(&context));
+        desk.get_task(&params.task_id).map(GetTaskResult::new)
+    }
+
+    async fn update_task(
+        &self,
+        params: UpdateTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let desk = self.shared.desks.of(&self.caller(&context));
+        desk.update_task(&params.task_id, params.input_responses)
+    }
+
+    async fn cancel_task(
+        &self,
+        params: CancelTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let desk = self.shared.desks.of(&self.caller(&context));
+        desk.cancel_task(&params.task_id)
+    }
+}
+
+/// A failure where the protocol has no place for one but its own errors.
+fn protocol(failure: Failure) -> ErrorData {
+    let message = match failure.hint {
+        Some(hint) => format!("{}; {hint}", failure.message),
+        None => failure.message,
+    };
+    match failure.kind {
+        FailureKind::Internal => ErrorData::internal_error(message, None),
+        _ => ErrorData::invalid_params(message, None),
     }
 }
 

@@ -40,7 +40,7 @@ impl Shown {
             .zip(names)
             .map(|(spec, shown_as)| Entry {
                 spec: (*spec).clone(),
-                tool: definition::of(spec, shown_as, &app.digest(spec), settings.result_bytes),
+                tool: definition::of(spec, shown_as, app.digest(spec), settings.result_bytes),
             })
             .collect();
         // A tool is found by the name it is shown under and by its own.

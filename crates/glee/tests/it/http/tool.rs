@@ -90,6 +90,7 @@ impl Tool {
             examples: vec![],
             origin: Origin::User,
             source: PathBuf::new(),
+            document: [0; 32],
         };
         Tool { spec, http }.hosts(&["127.0.0.1", "localhost"])
     }

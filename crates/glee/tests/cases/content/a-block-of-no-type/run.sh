@@ -1,0 +1,4 @@
+#!/bin/sh
+cat <<'END'
+{"content": [{"type": "video"}]}
+END

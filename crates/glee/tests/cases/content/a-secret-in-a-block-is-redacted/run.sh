@@ -1,0 +1,2 @@
+#!/bin/sh
+echo "{\"content\": [{\"type\": \"text\", \"text\": \"it is $KEY\"}]}"

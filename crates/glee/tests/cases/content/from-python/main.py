@@ -1,0 +1,2 @@
+def run():
+    return {"content": [{"type": "text", "text": "hello"}]}

@@ -1,0 +1,4 @@
+#!/bin/sh
+cat <<'END'
+{"a": 1}
+END
