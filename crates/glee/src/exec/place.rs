@@ -12,6 +12,7 @@ use glee_sandbox::{Confinement, PROXY_ADDRESS, Profile, Tier};
 use tempfile::TempDir;
 
 use super::cage::Cage;
+use super::notes;
 use super::process::{invalid, too_large};
 
 /// Where programs are looked for, and what a tool finds in its own PATH.
@@ -122,11 +123,13 @@ pub(super) fn bare_environment(call: &Admitted, scratch: &Path) -> Vec<(OsString
     env
 }
 
-/// The environment of a call: that, the declared secrets, and what its manifest sets.
+/// The environment of a call: that, the declared secrets, what its manifest sets, and where its notes
+/// go.
 pub(super) fn environment(
     call: &Admitted,
     extra: &[(String, Template)],
     scratch: &Path,
+    notes: u32,
 ) -> Result<Vec<(OsString, OsString)>, Failure> {
     let mut env = bare_environment(call, scratch);
     let mut set = |name: &str, value: String| {
@@ -147,5 +150,6 @@ pub(super) fn environment(
             set(name, value);
         }
     }
+    set(notes::VARIABLE, notes.to_string());
     Ok(env)
 }
