@@ -6,6 +6,7 @@ mod lint;
 mod list;
 mod new;
 mod params;
+mod present;
 mod print;
 mod run;
 mod sandbox;
