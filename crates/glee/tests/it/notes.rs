@@ -139,8 +139,11 @@ echo done"#,
 const MODULE: &str = r#"
 import json, os
 
+NOTES = int(os.environ["GLEE_NOTES_FD"])
+
 def run():
-    with open(int(os.environ["GLEE_NOTES_FD"]), "w") as notes:
+    assert NOTES == int(os.environ["GLEE_NOTES_FD"])
+    with open(NOTES, "w") as notes:
         print(json.dumps({"log": "hello"}), file=notes)
     return str(os.getppid())
 "#;

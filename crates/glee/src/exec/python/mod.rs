@@ -43,7 +43,7 @@ pub(super) async fn run(
             interpreter: &interpreter,
             module: &python.module,
             cwd: &cwd,
-            env: place::bare_environment(call, place.scratch()),
+            env: place::bare_environment(call, place.scratch(), NOTES_AFTER_EXCHANGE),
         };
         let mut request = request.clone();
         request["env"] = env
