@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use super::cage::Cage;
 use super::place::{self, Place};
 use super::process::{self, Job, invalid, too_large};
+use super::streams::NOTES;
 
 pub(super) async fn run(command: &Command, call: &Admitted, cage: &Cage) -> Result<Raw, Failure> {
     let program = find_entrypoint(call.root(), &command.entrypoint)
@@ -27,7 +28,7 @@ pub(super) async fn run(command: &Command, call: &Admitted, cage: &Cage) -> Resu
             .into_iter()
             .map(OsString::from)
             .collect(),
-        env: place::environment(call, &command.env, place.scratch())?,
+        env: place::environment(call, &command.env, place.scratch(), NOTES)?,
         cwd: place.cwd(absolute(call.root(), &command.cwd))?,
         stdin: stdin(command, call)?.unwrap_or_default().into_bytes(),
         request: None,
@@ -51,15 +52,16 @@ pub(super) fn preview(command: &Command, call: &Admitted) -> Result<Value, Failu
     let mut argv = vec![program.display().to_string()];
     argv.extend(arguments(command, call)?);
     let scratch = Path::new("<scratch>");
-    let env: serde_json::Map<String, Value> = place::environment(call, &command.env, scratch)?
-        .into_iter()
-        .map(|(name, value)| {
-            (
-                name.to_string_lossy().into_owned(),
-                value.to_string_lossy().into(),
-            )
-        })
-        .collect();
+    let env: serde_json::Map<String, Value> =
+        place::environment(call, &command.env, scratch, NOTES)?
+            .into_iter()
+            .map(|(name, value)| {
+                (
+                    name.to_string_lossy().into_owned(),
+                    value.to_string_lossy().into(),
+                )
+            })
+            .collect();
     Ok(json!({
         "argv": argv,
         "cwd": absolute(call.root(), &command.cwd).display().to_string(),

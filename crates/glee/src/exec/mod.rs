@@ -6,6 +6,7 @@ mod command;
 mod denied;
 mod egress;
 pub mod http;
+mod notes;
 mod place;
 pub mod probe;
 mod process;

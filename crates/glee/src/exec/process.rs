@@ -53,8 +53,7 @@ pub(super) async fn run(
     cage: &Cage,
 ) -> Result<Finished, Failure> {
     let (child, streams) = start(job, place, call, cage).await?;
-    let keep = call.spec().limits.output_bytes;
-    let (stop, collected) = tokio::join!(until(&child, call), streams.collect(keep));
+    let (stop, collected) = streams.follow(until(&child, call), call).await;
     conclude(stop, collected, call)
 }
 

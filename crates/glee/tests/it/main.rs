@@ -15,6 +15,7 @@ mod generated;
 mod http;
 mod layers;
 mod mcp;
+mod notes;
 mod properties;
 mod support;
 mod upstream;

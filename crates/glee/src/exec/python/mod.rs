@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use super::cage::Cage;
 use super::place::{self, Place};
 use super::process::{self, Finished, Job, too_large};
-use super::streams::Captured;
+use super::streams::{Captured, NOTES_AFTER_EXCHANGE};
 
 pub(super) use interpreter::module_files;
 pub use interpreter::{find_interpreter, search_path};
@@ -35,7 +35,7 @@ pub(super) async fn run(
         .map_err(|why| Failure::new(FailureKind::ExecutionError, why))?;
     let place = Place::make(call, cage).await?;
     let cwd = place.cwd(absolute(call.root(), &python.cwd))?;
-    let env = place::environment(call, &python.env, place.scratch())?;
+    let env = place::environment(call, &python.env, place.scratch(), NOTES_AFTER_EXCHANGE)?;
     let request = request(python, call)?;
     // A limit on processor time counts for the whole life of a process, which must then be the call's.
     if let Some(warm) = warm.filter(|_| place.is_private() && call.spec().limits.cpu.is_none()) {
@@ -43,7 +43,7 @@ pub(super) async fn run(
             interpreter: &interpreter,
             module: &python.module,
             cwd: &cwd,
-            env: place::bare_environment(call, place.scratch()),
+            env: place::bare_environment(call, place.scratch(), NOTES_AFTER_EXCHANGE),
         };
         let mut request = request.clone();
         request["env"] = env

@@ -1,5 +1,5 @@
 # Runs functions for glee. A request comes on descriptor 3 and its answer goes to descriptor 4, so that
-# whatever the function prints cannot get between.
+# whatever the function prints cannot get between. Descriptor 5 is for notes, if the function has any.
 #
 # Without arguments: one request, then the end. With `keep MODULE CWD`: the module is imported once, and
 # each message on the socket at descriptor 3 brings the descriptors of one call, which a fork then serves.
@@ -128,15 +128,15 @@ def keep(module, cwd):
     before = traces()
     say({"ready": True, "files": own})
     while True:
-        message, fds, _, _ = socket.recv_fds(control, 1, 5)
+        message, fds, _, _ = socket.recv_fds(control, 1, 6)
         if not message:
             return
         worker = os.fork()
         if worker == 0:
-            # Received descriptors are above 4 and in order, so none is overwritten before its turn.
+            # Received descriptors are above 3 and in order, so none is overwritten before its turn.
             for at, fd in enumerate(fds):
                 os.dup2(fd, at)
-            os.closerange(5, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+            os.closerange(6, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
             random.seed()
             if "numpy" in sys.modules:
                 sys.modules["numpy"].random.seed()

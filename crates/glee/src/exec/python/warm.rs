@@ -95,8 +95,7 @@ impl Warm {
             // It died while it waited. A run of its own serves this call.
             return Ok(None);
         }
-        let keep = call.spec().limits.output_bytes;
-        let ((stop, again), collected) = tokio::join!(keeper.serve(call), streams.collect(keep));
+        let ((stop, again), collected) = streams.follow(keeper.serve(call), call).await;
         if again == Again::Yes {
             self.put(key, keeper);
         }
@@ -204,7 +203,7 @@ impl Keeper {
     /// Gives the interpreter the descriptors of a call.
     fn hand_over(&self, fds: Vec<OwnedFd>) -> io::Result<()> {
         let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(5))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(6))];
         let mut rights = SendAncillaryBuffer::new(&mut space);
         rights.push(SendAncillaryMessage::ScmRights(&fds));
         sendmsg(

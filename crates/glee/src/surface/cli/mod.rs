@@ -8,6 +8,7 @@ mod list;
 mod mcp;
 mod new;
 mod params;
+mod present;
 mod print;
 mod run;
 mod sandbox;
