@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 
 use serde_json::{Value, json};
 
@@ -99,10 +100,18 @@ fn without_the_token_nobody_gets_in() {
 #[test]
 fn the_token_is_for_its_owner_only_and_stays() {
     let scene = scene();
-    let first = Served::guarded(&scene).token.clone();
-    let second = Served::guarded(&scene).token.clone();
-    assert_eq!(first, second);
-    assert!(first.unwrap().len() >= 32);
+    let served = Served::guarded(&scene);
+    let file = served.token_file();
+    for (path, mode) in [(file.as_path(), 0o600), (file.parent().unwrap(), 0o700)] {
+        let found = path.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(found, mode, "{}", path.display());
+    }
+    // A tool may read the project, and must not become a client by that.
+    assert!(!file.starts_with(scene.root.join(".glee")));
+    let token = served.token.clone();
+    assert!(token.as_ref().unwrap().len() >= 32);
+    drop(served);
+    assert_eq!(Served::guarded(&scene).token, token);
 }
 
 /// Browsers send such a request to any address without asking first.
@@ -190,6 +199,26 @@ fn an_unknown_session_is_not_found() {
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
     let reply = served.post(&[("Mcp-Session-Id", "no-such-session")], &ping);
     assert_eq!(reply.status, 404, "{reply:?}");
+}
+
+/// Whoever learns of a session that is not theirs has learned nothing.
+#[test]
+fn a_session_belongs_to_who_began_it() {
+    let scene = scene();
+    let served = Served::guarded(&scene);
+    let session = session(&served);
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string();
+    let bob = format!("Bearer {}", served.admit("bob"));
+    for method in ["POST", "GET", "DELETE"] {
+        let headers = [
+            ("Mcp-Session-Id", session.as_str()),
+            ("Authorization", &bob),
+        ];
+        let reply = served.request(method, &headers, ping.as_bytes());
+        assert_eq!(reply.status, 404, "{method}: {reply:?}");
+    }
+    let reply = served.post_bytes(&[("Mcp-Session-Id", &session)], ping.as_bytes());
+    assert_eq!(reply.status, 200, "{reply:?}");
 }
 
 /// Ten clients, each with a session, make the same hundred requests under the same ids.

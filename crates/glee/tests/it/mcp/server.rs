@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 use crate::support::{GLEE, Scene};
 
@@ -188,7 +189,8 @@ impl Served {
     /// For whoever has the token.
     pub(super) fn guarded(scene: &Scene) -> Served {
         let mut served = Served::start(scene, &["serve", "--listen", "127.0.0.1:0"]);
-        served.token = Some(token(scene));
+        let file = served.token_file();
+        served.token = Some(fs::read_to_string(file).unwrap().trim().to_owned());
         served
     }
 
@@ -213,6 +215,33 @@ impl Served {
             token: None,
             said,
         }
+    }
+
+    /// The server says where it keeps the token of whoever started it.
+    pub(super) fn token_file(&self) -> PathBuf {
+        let mut file = None;
+        eventually("the place of the token is told", || {
+            let said = self.said();
+            let place = said.lines().find_map(|it| it.strip_prefix("token: "));
+            file = place.map(PathBuf::from);
+            file.is_some()
+        });
+        file.unwrap()
+    }
+
+    /// Lets somebody else in, and gives their token.
+    pub(super) fn admit(&self, name: &str) -> String {
+        let token = format!("the token of {name}");
+        let hash = data_encoding::HEXLOWER.encode(&Sha256::digest(&token));
+        let list = self.token_file().with_file_name("tokens");
+        let listed = fs::read_to_string(&list).unwrap();
+        fs::write(list, format!("{listed}{hash} {name}\n")).unwrap();
+        eventually("the token is known", || {
+            let authorization = format!("Bearer {token}");
+            let reply = self.request("GET", &[("Authorization", &authorization)], b"");
+            reply.status != 401
+        });
+        token
     }
 
     pub(super) fn url(&self) -> String {
@@ -456,14 +485,4 @@ pub(super) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(begun.elapsed() < PATIENCE, "never: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
-}
-
-/// The token that `glee serve` makes when it first starts.
-fn token(scene: &Scene) -> String {
-    let mut found = None;
-    eventually("the token is written", || {
-        found = fs::read_to_string(home(scene).join(".config/glee/token")).ok();
-        found.is_some()
-    });
-    found.unwrap().trim().to_owned()
 }
