@@ -56,6 +56,7 @@ pub(crate) fn order(program: &str, args: &[&str]) -> (Order, File, File) {
     let (err_read, err_write) = std::io::pipe().unwrap();
     let order = Order {
         program: program.into(),
+        checked: None,
         args: args.iter().map(OsString::from).collect(),
         env: vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())],
         cwd: "/".into(),

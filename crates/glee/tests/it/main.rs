@@ -8,6 +8,7 @@
 mod cases;
 mod cli;
 mod docs;
+mod entrypoint;
 mod examples;
 mod generated;
 mod http;
