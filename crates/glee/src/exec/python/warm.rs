@@ -1,7 +1,7 @@
 //! Interpreters that stay: the module is imported once, inside the sandbox, and each call is a fork.
 //!
 //! One interpreter serves one call at a time. It is given up when a call leaves anything behind — a
-//! process, a file in its scratch directory, a changed limit — or when a file it imported changes.
+//! process, a file in its scratch directory, a System V object — or when a file it imported changes.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
