@@ -17,7 +17,7 @@ mod other;
 pub use end::{End, Exit, Limit};
 pub use error::StartError;
 pub use profile::{Confinement, IpRange, Limits, Network, Order, Profile};
-pub use strength::{Layer, LayerState, State, Strength, Tier};
+pub use strength::{Kernel, Layer, LayerState, State, Strength, Tier};
 
 #[cfg(target_os = "linux")]
 pub use linux::{Child, PROXY_ADDRESS, Sandbox, hide_this_process, run_if_launcher};

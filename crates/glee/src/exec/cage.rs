@@ -280,7 +280,10 @@ fn own_files(spec: &ToolSpec, root: &Path) -> Vec<PathBuf> {
         }
         Exec::Python(python) => {
             let interpreter = find_interpreter(root, python.venv.as_deref()).ok();
-            let real = interpreter.as_ref().and_then(|it| it.canonicalize().ok());
+            let real = interpreter
+                .as_ref()
+                .and_then(|it| it.canonicalize().ok())
+                .filter(|it| interpreter.as_ref() != Some(it));
             for python in interpreter.into_iter().chain(real) {
                 own.extend(installation(&python).map(Path::to_owned));
                 own.push(python);
