@@ -4,6 +4,7 @@
 //! processes of their own that have entered the confinement of one [`Profile`] and wait there for an [`Order`]. The
 //! process that uses this crate is itself never forked and never enters a namespace.
 
+mod address;
 mod end;
 mod error;
 mod profile;
@@ -14,6 +15,7 @@ mod linux;
 #[cfg(not(target_os = "linux"))]
 mod other;
 
+pub use address::is_public;
 pub use end::{End, Exit, Limit};
 pub use error::StartError;
 pub use profile::{Confinement, IpRange, Limits, Network, Order, Profile};

@@ -5,6 +5,7 @@
     reason = "a test that cannot go on should stop where it stands"
 )]
 
+mod addresses;
 mod cases;
 mod cli;
 mod docs;
