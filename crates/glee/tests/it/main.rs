@@ -5,11 +5,13 @@
     reason = "a test that cannot go on should stop where it stands"
 )]
 
+mod addresses;
 mod cases;
 mod cli;
 mod digest;
 mod docs;
 mod documents;
+mod entrypoint;
 mod examples;
 mod generated;
 mod http;

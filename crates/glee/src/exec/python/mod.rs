@@ -4,6 +4,7 @@ mod interpreter;
 mod warm;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use glee_core::admit::Admitted;
@@ -14,6 +15,7 @@ use glee_core::shape::{Body, Raw};
 use serde_json::{Map, Value, json};
 
 use super::cage::Cage;
+use super::entrypoint::Entrypoint;
 use super::place::{self, Place};
 use super::process::{self, Finished, Job, too_large};
 use super::streams::{Captured, NOTES_AFTER_EXCHANGE};
@@ -62,7 +64,7 @@ pub(super) async fn run(
         }
     }
     let job = Job {
-        program: interpreter,
+        entrypoint: open_interpreter(interpreter)?,
         args: ["-I", "-B", "-c", RUNNER].map(OsString::from).into(),
         env,
         cwd,
@@ -71,6 +73,12 @@ pub(super) async fn run(
     };
     let finished = process::run(job, &place, call, cage).await?;
     answer(call, &finished)
+}
+
+fn open_interpreter(interpreter: PathBuf) -> Result<Entrypoint, Failure> {
+    let path = interpreter.display().to_string();
+    Entrypoint::open(interpreter)
+        .map_err(|err| Failure::new(FailureKind::ExecutionError, format!("{path}: {err}")))
 }
 
 pub(super) fn preview(python: &Python, call: &Admitted) -> Result<Value, Failure> {

@@ -1,7 +1,7 @@
 //! Interpreters that stay: the module is imported once, inside the sandbox, and each call is a fork.
 //!
 //! One interpreter serves one call at a time. It is given up when a call leaves anything behind — a
-//! process, a file in its scratch directory, a changed limit — or when a file it imported changes.
+//! process, a file in its scratch directory, a System V object — or when a file it imported changes.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use glee_core::admit::Admitted;
 use glee_core::outcome::Failure;
-use glee_sandbox::{Child, End, Exit, Order, Profile};
+use glee_sandbox::{Child, End, Exit, Profile};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -25,7 +25,7 @@ use super::super::cage::Cage;
 use super::super::place::Place;
 use super::super::process::{Finished, Stop, conclude, ended, launch, no_pipe};
 use super::super::streams::Streams;
-use super::RUNNER;
+use super::{RUNNER, open_interpreter};
 
 /// An interpreter that nobody calls is kept this long.
 const IDLE: Duration = Duration::from_secs(60);
@@ -163,17 +163,16 @@ impl Keeper {
             fds.push(nothing().map_err(no_pipe)?);
         }
         fds.push(theirs.into());
-        let words = ["-I", "-B", "-c", RUNNER, "keep", start.module].map(OsString::from);
-        let order = Order {
-            program: start.interpreter.to_owned(),
-            args: words
-                .into_iter()
-                .chain([start.cwd.as_os_str().to_owned()])
-                .collect(),
-            env: start.env,
-            cwd: start.cwd.to_owned(),
+        let mut words = ["-I", "-B", "-c", RUNNER, "keep", start.module]
+            .map(OsString::from)
+            .to_vec();
+        words.push(start.cwd.into());
+        let order = open_interpreter(start.interpreter.to_owned())?.order(
+            words,
+            start.env,
+            start.cwd.to_owned(),
             fds,
-        };
+        );
         let child = launch(order, place, call, cage).await?;
         ours.set_nonblocking(true).map_err(no_pipe)?;
         let mut control = BufReader::new(UnixStream::from_std(ours).map_err(no_pipe)?);
