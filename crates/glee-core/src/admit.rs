@@ -103,8 +103,7 @@ pub async fn admit(
     spec: Arc<ToolSpec>,
     call: &Invocation,
 ) -> Result<Admitted, Failure> {
-    let mut args = call.args.clone();
-    elicit(&spec.elicit, &spec.inputs, &mut args, &*call.party).await?;
+    let mut args = supply(&spec, call).await?;
     let mut amended = false;
     loop {
         fill(&spec, &mut args)?;
@@ -139,6 +138,25 @@ pub async fn admit(
         party: call.party.clone(),
         spec,
     })
+}
+
+/// The arguments, with what was asked for. A caller who is gone need not be asked any more.
+async fn supply(spec: &ToolSpec, call: &Invocation) -> Result<Map<String, Value>, Failure> {
+    let mut args = call.args.clone();
+    if spec.elicit.is_empty() {
+        return Ok(args);
+    }
+    let elicited = Box::pin(elicit(&spec.elicit, &spec.inputs, &mut args, &*call.party));
+    match select(elicited, Box::pin(call.cancel.cancelled())).await {
+        Either::Left((elicited, _)) => elicited?,
+        Either::Right(_) => {
+            return Err(Failure::new(
+                FailureKind::Cancelled,
+                format!("`{}` was cancelled before it had its arguments", spec.name),
+            ));
+        }
+    }
+    Ok(args)
 }
 
 /// Admits for display only: checks the arguments and fills in masks where secrets would stand, so

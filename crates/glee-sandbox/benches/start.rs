@@ -147,6 +147,7 @@ fn order(sandbox: &Sandbox, profile: &Profile, program: &str, args: &[&str]) {
     };
     let order = Order {
         program: program.into(),
+        checked: None,
         args: args.iter().map(Into::into).collect(),
         env: vec![],
         cwd: "/".into(),

@@ -9,6 +9,8 @@ pub enum StartError {
     NotFound(PathBuf),
     /// The program exists and cannot be executed.
     NotExecutable(PathBuf),
+    /// The program is no longer the file that was checked.
+    Replaced(PathBuf),
     /// The working directory does not exist where the child can see it, or cannot be entered.
     Cwd(PathBuf),
     /// The machine cannot hold what the profile requires.
@@ -32,6 +34,9 @@ impl fmt::Display for StartError {
             StartError::NotFound(program) => write!(f, "{} was not found", program.display()),
             StartError::NotExecutable(program) => {
                 write!(f, "{} cannot be executed", program.display())
+            }
+            StartError::Replaced(program) => {
+                write!(f, "{} was replaced after it was checked", program.display())
             }
             StartError::Cwd(cwd) => {
                 write!(f, "cannot enter the working directory {}", cwd.display())

@@ -4,6 +4,7 @@
 //! processes of their own that have entered the confinement of one [`Profile`] and wait there for an [`Order`]. The
 //! process that uses this crate is itself never forked and never enters a namespace.
 
+mod address;
 mod end;
 mod error;
 mod profile;
@@ -14,10 +15,11 @@ mod linux;
 #[cfg(not(target_os = "linux"))]
 mod other;
 
+pub use address::is_public;
 pub use end::{End, Exit, Limit};
 pub use error::StartError;
 pub use profile::{Confinement, IpRange, Limits, Network, Order, Profile};
-pub use strength::{Layer, LayerState, State, Strength, Tier};
+pub use strength::{Kernel, Layer, LayerState, State, Strength, Tier};
 
 #[cfg(target_os = "linux")]
 pub use linux::{Child, PROXY_ADDRESS, Sandbox, hide_this_process, run_if_launcher};

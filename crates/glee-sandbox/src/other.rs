@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 
-use crate::{End, Layer, LayerState, Order, Profile, StartError, State, Strength, Tier};
+use crate::{End, Kernel, Layer, LayerState, Order, Profile, StartError, State, Strength, Tier};
 
 const WHY: &str = "this system is not Linux";
 
@@ -15,6 +15,15 @@ pub fn run_if_launcher() {}
 
 pub fn hide_this_process() -> io::Result<()> {
     Ok(())
+}
+
+impl Kernel {
+    pub fn of_this_machine() -> Kernel {
+        Kernel {
+            landlock: None,
+            cgroup: None,
+        }
+    }
 }
 
 #[derive(Clone)]

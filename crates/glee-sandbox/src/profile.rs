@@ -86,6 +86,9 @@ impl Default for Limits {
 pub struct Order {
     /// An absolute path, or a bare name that is looked up in the fixed base path only.
     pub program: PathBuf,
+    /// The file that `program` was when the caller checked it, opened in any way. When `program` leads to another file by
+    /// the time of the start, nothing is run.
+    pub checked: Option<OwnedFd>,
     /// Without the name of the program itself.
     pub args: Vec<OsString>,
     /// The whole environment of the child.

@@ -71,6 +71,15 @@ impl Layer {
     }
 }
 
+/// What the kernel offers to hold a child with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    /// The version of Landlock's rules; signals and abstract sockets are held from 6 on.
+    pub landlock: Option<u32>,
+    /// The version of control groups that can be used.
+    pub cgroup: Option<u8>,
+}
+
 impl Tier {
     pub(crate) const ALL: [Tier; 4] = [
         Tier::None,

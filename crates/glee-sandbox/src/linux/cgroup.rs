@@ -19,7 +19,7 @@ const HELPERS: u32 = 1 + super::gatekeeper::THREADS as u32;
 /// The two generations of the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
-    One,
+    One = 1,
     Two,
 }
 
@@ -33,6 +33,11 @@ impl Version {
             Version::Two => "cgroup.procs",
         }
     }
+}
+
+/// The generation that counts memory on this machine, if one can be used.
+pub(super) fn version() -> Option<u8> {
+    homes().ok().map(|(memory, _)| memory.version as u8)
 }
 
 /// A directory of the control group file system in which we may make our own.

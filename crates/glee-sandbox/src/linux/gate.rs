@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
-use crate::IpRange;
+use crate::{IpRange, is_public};
 
 /// What a destination is judged by.
 pub(super) struct Gate {
@@ -71,37 +71,6 @@ fn contains(range: &IpRange, address: IpAddr, port: u16) -> bool {
         _ => false,
     };
     inside && range.port.is_none_or(|it| it == port)
-}
-
-/// Whether an address belongs to the open internet, by the special-purpose registries.
-fn is_public(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(it) => is_public_v4(it),
-        IpAddr::V6(it) => is_public_v6(it),
-    }
-}
-
-fn is_public_v4(it: Ipv4Addr) -> bool {
-    let [a, b, c, _] = it.octets();
-    !(a == 0
-        || a == 127
-        || a >= 224
-        || it.is_private()
-        || it.is_link_local()
-        || (a == 100 && (64..128).contains(&b))
-        || (a == 192 && b == 0 && (c == 0 || c == 2))
-        || (a == 192 && b == 88 && c == 99)
-        || (a == 198 && (b == 18 || b == 19 || (b == 51 && c == 100)))
-        || (a == 203 && b == 0 && c == 113)
-        // Metadata services that do not live on a link-local address.
-        || it == Ipv4Addr::new(168, 63, 129, 16)
-        || it == Ipv4Addr::new(100, 100, 100, 200))
-}
-
-fn is_public_v6(it: Ipv6Addr) -> bool {
-    // Global unicast only, without documentation, benchmarking and Teredo, which hides an IPv4 address.
-    let [a, b, ..] = it.segments();
-    a & 0xe000 == 0x2000 && !(a == 0x2001 && (b == 0x0db8 || b < 0x0200)) && a != 0x3fff
 }
 
 /// Whether an address is this machine's own: then the kernel would send from that very address.

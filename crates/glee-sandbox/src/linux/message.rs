@@ -15,14 +15,27 @@ use crate::{
 /// An order as it arrived: every text ends with NUL inside the received buffer.
 pub(super) struct OrderView<'a> {
     pub(super) program: &'a CStr,
+    /// What the program must be, if that was said.
+    pub(super) checked: Option<Identity>,
     pub(super) argv: Vec<&'a CStr>,
     pub(super) env: Vec<&'a CStr>,
     pub(super) cwd: &'a CStr,
 }
 
+/// What makes a file this one and no other, for as long as somebody holds it open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Identity {
+    pub(super) device: u64,
+    pub(super) inode: u64,
+}
+
 pub(super) fn write_order(order: &Order) -> Result<Vec<u8>, StartError> {
     let mut out = Writer::default();
     text(&mut out, "the program", order.program.as_os_str())?;
+    let checked = order.checked.as_ref().map(rustix::fs::fstat).transpose();
+    let checked = checked.map_err(std::io::Error::from)?;
+    out.optional(checked.map(|it| it.st_dev));
+    out.optional(checked.map(|it| it.st_ino));
     text(&mut out, "the working directory", order.cwd.as_os_str())?;
     out.number(order.args.len() as u64 + 1);
     text(&mut out, "the program", order.program.as_os_str())?;
@@ -56,6 +69,11 @@ fn text(out: &mut Writer, part: &'static str, text: &OsStr) -> Result<(), StartE
 pub(super) fn read_order(body: &[u8]) -> Result<OrderView<'_>, Malformed> {
     let mut from = Reader::new(body);
     let program = from.text()?;
+    let checked = match (from.optional()?, from.optional()?) {
+        (Some(device), Some(inode)) => Some(Identity { device, inode }),
+        (None, None) => None,
+        _ => return Err(Malformed),
+    };
     let cwd = from.text()?;
     let argv = from.list(Reader::text)?;
     let env = from.list(Reader::text)?;
@@ -65,6 +83,7 @@ pub(super) fn read_order(body: &[u8]) -> Result<OrderView<'_>, Malformed> {
     }
     Ok(OrderView {
         program,
+        checked,
         argv,
         env,
         cwd,
@@ -318,16 +337,18 @@ pub(super) enum Step {
     Descriptors,
     Cwd,
     Limits,
+    Checked,
     Exec,
 }
 
 impl Step {
-    const ALL: [Step; 6] = [
+    const ALL: [Step; 7] = [
         Step::Clone,
         Step::Layer,
         Step::Descriptors,
         Step::Cwd,
         Step::Limits,
+        Step::Checked,
         Step::Exec,
     ];
 }
@@ -416,6 +437,7 @@ pub(super) fn read_end(body: &[u8]) -> Result<(End, Then), Malformed> {
 #[cfg(test)]
 mod tests {
     use std::ffi::OsString;
+    use std::fs::File;
     use std::os::unix::ffi::OsStringExt;
 
     use proptest::collection::vec;
@@ -433,9 +455,11 @@ mod tests {
             vec(text(), 0..10),
             vec((vec(b'A'..=b'Z', 1..9), text()), 0..10),
             text(),
+            any::<bool>(),
         )
-            .prop_map(|(program, args, env, cwd)| Order {
+            .prop_map(|(program, args, env, cwd, checked)| Order {
                 program: program.into(),
+                checked: checked.then(|| File::open("/").unwrap().into()),
                 args,
                 env: env
                     .into_iter()
@@ -496,6 +520,7 @@ mod tests {
             let body = write_order(&order).unwrap();
             let view = read_order(&body).unwrap();
             prop_assert_eq!(view.program.to_bytes(), order.program.as_os_str().as_bytes());
+            prop_assert_eq!(view.checked.is_some(), order.checked.is_some());
             prop_assert_eq!(view.cwd.to_bytes(), order.cwd.as_os_str().as_bytes());
             let args: Vec<_> = view.argv[1..].iter().map(|it| it.to_bytes().to_vec()).collect();
             let sent: Vec<_> = order.args.iter().map(|it| it.as_bytes().to_vec()).collect();

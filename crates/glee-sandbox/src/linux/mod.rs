@@ -11,6 +11,7 @@ mod child;
 mod gate;
 mod gatekeeper;
 mod grants;
+mod kernel;
 mod landlock;
 mod launcher;
 mod limits;

@@ -4,7 +4,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::ptr;
 
-use super::message::{Failed, OrderView, Step};
+use super::message::{Failed, Identity, OrderView, Step};
 
 /// Where a bare program name is looked up, whatever the environment says.
 const BASE_PATH: [&CStr; 6] = [
@@ -31,6 +31,7 @@ impl Stack {
 /// All that the payload needs between clone and exec, prepared so that it allocates nothing.
 struct Plan<'a> {
     programs: Vec<CString>,
+    checked: Option<Identity>,
     argv: Vec<*const c_char>,
     env: Vec<*const c_char>,
     cwd: &'a CStr,
@@ -57,6 +58,7 @@ pub(super) fn start(
     let mut raw: Vec<RawFd> = fds.iter().map(AsRawFd::as_raw_fd).collect();
     let mut plan = Plan {
         programs: candidates(order.program),
+        checked: order.checked,
         argv: pointers(&order.argv),
         env: pointers(&order.env),
         cwd: order.cwd,
@@ -120,10 +122,10 @@ extern "C" fn enter(plan: *mut c_void) -> c_int {
     let plan = unsafe { &mut *plan.cast::<Plan<'_>>() };
     let step = match prepare(plan) {
         Err(step) => step,
-        Ok(()) => {
-            execute(plan);
-            Step::Exec
-        }
+        Ok(()) => match plan.checked {
+            Some(checked) => execute_checked(plan, checked),
+            None => execute(plan),
+        },
     };
     plan.failed = Some(Failed {
         step,
@@ -194,7 +196,8 @@ unsafe fn descriptors(fds: &mut [RawFd]) -> Result<(), ()> {
     Ok(())
 }
 
-fn execute(plan: &Plan<'_>) {
+/// Executes the first of the programs that exists; returns only when none could be.
+fn execute(plan: &Plan<'_>) -> Step {
     let mut denied = false;
     for program in &plan.programs {
         // SAFETY: all pointers lead to texts that end with NUL and to arrays that end with null.
@@ -202,13 +205,49 @@ fn execute(plan: &Plan<'_>) {
         match errno() {
             libc::ENOENT | libc::ENOTDIR => {}
             libc::EACCES => denied = true,
-            _ => return,
+            _ => return Step::Exec,
         }
     }
     if denied {
         // SAFETY: errno of this thread; the last failed attempt may have been a plain absence.
         unsafe { *libc::__errno_location() = libc::EACCES };
     }
+    Step::Exec
+}
+
+/// Executes the file that was checked and no other: it is opened where the payload sees it, compared, and executed by that
+/// descriptor. The caller's own descriptor would do as well, but leads through a mount of the host, where it could be
+/// changed.
+fn execute_checked(plan: &Plan<'_>, checked: Identity) -> Step {
+    for program in &plan.programs {
+        // SAFETY: the path ends with NUL, the status is a local of the type that is filled, and all other pointers lead to
+        // texts that end with NUL and to arrays that end with null.
+        unsafe {
+            let opened = libc::open(program.as_ptr(), libc::O_PATH | libc::O_CLOEXEC);
+            if opened < 0 {
+                continue;
+            }
+            let mut found: libc::stat = std::mem::zeroed();
+            let known = libc::fstat(opened, &mut found) == 0;
+            if !known || (found.st_dev, found.st_ino) != (checked.device, checked.inode) {
+                return Step::Checked;
+            }
+            libc::execveat(
+                opened,
+                c"".as_ptr(),
+                plan.argv.as_ptr().cast(),
+                plan.env.as_ptr().cast(),
+                libc::AT_EMPTY_PATH,
+            );
+            if errno() == libc::ENOENT {
+                // A script: its interpreter opens it by name, and no descriptor has a name that the script would know
+                // its own directory by.
+                libc::execve(program.as_ptr(), plan.argv.as_ptr(), plan.env.as_ptr());
+            }
+        }
+        return Step::Exec;
+    }
+    Step::Exec
 }
 
 fn errno() -> i32 {

@@ -107,6 +107,7 @@ impl Sandbox {
 fn explain(step: Step, errno: i32, order: &Order) -> StartError {
     match (step, errno) {
         (Step::Cwd, _) => StartError::Cwd(order.cwd.clone()),
+        (Step::Checked, _) => StartError::Replaced(order.program.clone()),
         (Step::Exec, libc::ENOENT | libc::ENOTDIR) => StartError::NotFound(order.program.clone()),
         (Step::Exec, libc::EACCES | libc::ENOEXEC | libc::EISDIR) => {
             StartError::NotExecutable(order.program.clone())

@@ -1,6 +1,8 @@
 //! What holds in the full tier.
 
 use std::fs;
+use std::io::Write;
+use std::time::Duration;
 
 use glee_sandbox::{Confinement, Exit, Layer, Limit, StartError, Tier};
 
@@ -160,7 +162,7 @@ fn protected_paths_cannot_be_written_created_or_replaced() {
     assert_eq!(fs::read_dir(project.join(".git/hooks")).unwrap().count(), 0);
     // The stand-ins for what does not exist go with the launcher.
     drop(sandbox);
-    within(std::time::Duration::from_secs(3), || {
+    within(Duration::from_secs(3), || {
         !project.join(".mcp.json").exists()
     });
     assert!(!project.join(".glee/tools").exists());
@@ -176,33 +178,38 @@ fn a_held_place_is_kept_as_long_as_somebody_relies_on_it() {
     granted.protect.push(dir.path().join(".git/hooks"));
     granted.protect.push(dir.path().join(".git/config"));
     let script = format!(
-        "sleep 0.7; cd {} && mkdir -p .git/hooks && echo x > .git/config",
+        "read go; cd {} && mkdir -p .git/hooks && echo x > .git/config",
         dir.path().display()
     );
     let sandbox = sandbox();
     let start = |script: &str| {
-        sandbox
-            .start(&granted, order("/bin/sh", &["-c", script]).0)
-            .unwrap()
+        let (wait, go) = std::io::pipe().unwrap();
+        let mut order = order("/bin/sh", &["-c", script]).0;
+        order.fds[0] = wait.into();
+        (sandbox.start(&granted, order).unwrap(), go)
     };
-    let first = start("sleep 100");
-    let second = start(&script);
+    let (first, _go) = start("read go");
+    let before = inside(dir.path());
+    let (second, mut go) = start(&script);
+    let second_alone = inside(dir.path()) - before;
     drop(first);
+    within(Duration::from_secs(3), || {
+        inside(dir.path()) == second_alone
+    });
+    go.write_all(b"go\n").unwrap();
     assert_ne!(second.wait().unwrap().exit, Exit::Code(0));
     drop(second);
     drop(sandbox);
-    within(std::time::Duration::from_secs(3), || {
-        !dir.path().join(".git").exists()
-    });
+    within(Duration::from_secs(3), || !dir.path().join(".git").exists());
     // A directory of the user's own stays, however empty.
     fs::create_dir_all(dir.path().join(".git/hooks")).unwrap();
     let sandbox = crate::support::sandbox();
     assert_ne!(sh(&sandbox, &granted, &script).end.exit, Exit::Code(0));
     drop(sandbox);
-    within(std::time::Duration::from_secs(3), || {
+    within(Duration::from_secs(3), || {
         !dir.path().join(".git/config").exists()
     });
-    std::thread::sleep(std::time::Duration::from_millis(200));
+    within(Duration::from_secs(3), || inside(dir.path()) == 0);
     assert!(dir.path().join(".git/hooks").exists());
 }
 
@@ -305,7 +312,7 @@ fn limits_are_named() {
     let sandbox = sandbox();
     let mut confined = profile(Confinement::Required);
     confined.limits.file_size = Some(700_000);
-    confined.limits.cpu = Some(std::time::Duration::from_secs(1));
+    confined.limits.cpu = Some(Duration::from_secs(1));
     confined.limits.memory = Some(64 << 20);
     confined.limits.processes = Some(10);
     confined.limits.scratch_size = 1 << 20;

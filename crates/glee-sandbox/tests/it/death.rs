@@ -80,6 +80,7 @@ fn a_launcher_that_died_while_it_waited_is_replaced() {
     unusual.limits.open_files = Some(987);
     assert_eq!(sh(&sandbox, &unusual, "ulimit -n").ok(), "987\n");
     let own = format!("PPid:\t{}\n", std::process::id());
+    let mut killed = Vec::new();
     for launcher in marked("glee-sandbox-launcher __launcher") {
         let ours = fs::read_to_string(launcher.join("status")).is_ok_and(|it| it.contains(&own));
         let limits = |it: PathBuf| fs::read_to_string(it.join("limits")).unwrap_or_default();
@@ -90,11 +91,16 @@ fn a_launcher_that_died_while_it_waited_is_replaced() {
                 .join("children"),
         );
         let warden = children.unwrap_or_default().trim().to_owned();
-        if ours && limits(PathBuf::from("/proc").join(warden)).contains(" 987 ") {
+        let warden = PathBuf::from("/proc").join(warden);
+        if ours && limits(warden.clone()).contains(" 987 ") {
             rustix::process::kill_process(pid(&launcher), rustix::process::Signal::KILL).unwrap();
+            killed.extend([launcher, warden]);
         }
     }
-    std::thread::sleep(Duration::from_millis(100));
+    assert!(!killed.is_empty());
+    within(Duration::from_secs(2), || {
+        killed.iter().all(|it| has_ended(it))
+    });
     assert_eq!(sh(&sandbox, &unusual, "ulimit -n").ok(), "987\n");
 }
 
@@ -165,7 +171,9 @@ fn a_replaced_grant_is_seen_by_the_next_call() {
 
 #[test]
 fn readiness_tells_the_end_and_stays() {
-    let (order, ..) = order("/bin/sh", &["-c", "exec sleep 0.1"]);
+    let (wait, go) = std::io::pipe().unwrap();
+    let (mut order, ..) = order("/bin/cat", &[]);
+    order.fds[0] = wait.into();
     let child = sandbox()
         .start(&profile(Confinement::Required), order)
         .unwrap();
@@ -182,6 +190,7 @@ fn readiness_tells_the_end_and_stays() {
         rustix::event::poll(&mut fds, Some(&wait)).unwrap() > 0
     };
     assert!(!ready(0));
+    drop(go);
     assert!(ready(5000));
     assert_eq!(child.try_wait().unwrap().unwrap().exit, Exit::Code(0));
     assert!(ready(0));

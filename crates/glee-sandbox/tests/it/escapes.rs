@@ -510,6 +510,7 @@ impl World {
         };
         let order = Order {
             program: "/usr/bin/python3".into(),
+            checked: None,
             args: ["-I", "-S", "-c", &self.prelude, &secret(), &attempt.code]
                 .iter()
                 .map(Into::into)

@@ -174,7 +174,8 @@ fn kill_ends_the_whole_tree_and_may_be_repeated() {
         ],
     );
     let child = sandbox().start(&profile(Confinement::Off), order).unwrap();
-    std::thread::sleep(Duration::from_millis(50));
+    // The shell, which has these words in its own line, and all three that it starts.
+    within(Duration::from_secs(2), || marked("sleep 4102").len() == 4);
     assert!(child.try_wait().unwrap().is_none());
     child.kill();
     child.kill();

@@ -56,6 +56,7 @@ pub(crate) fn order(program: &str, args: &[&str]) -> (Order, File, File) {
     let (err_read, err_write) = std::io::pipe().unwrap();
     let order = Order {
         program: program.into(),
+        checked: None,
         args: args.iter().map(OsString::from).collect(),
         env: vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())],
         cwd: "/".into(),
@@ -126,6 +127,22 @@ pub(crate) fn marked(mark: &str) -> Vec<PathBuf> {
         }
     }
     found
+}
+
+/// Processes that see a directory as a mount of their own: launchers that were granted it, and all they started.
+pub(crate) fn inside(directory: &Path) -> usize {
+    let directory = directory.to_str().unwrap();
+    let mounts = |it: PathBuf| std::fs::read_to_string(it.join("mountinfo")).unwrap_or_default();
+    std::fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter(|it| mounts(it.path()).contains(directory))
+        .count()
+}
+
+/// Whether a process has ended, if not yet been waited for.
+pub(crate) fn has_ended(process: &Path) -> bool {
+    std::fs::read_to_string(process.join("status")).map_or(true, |it| it.contains("State:\tZ"))
 }
 
 #[track_caller]

@@ -1,3 +1,4 @@
 //! Ways to ask a person.
 
+pub mod form;
 pub mod terminal;

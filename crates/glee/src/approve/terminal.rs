@@ -22,44 +22,67 @@ pub fn is_asking() -> bool {
     ASKING.load(Ordering::Relaxed)
 }
 
+/// Whether a person is there. Both ends must be a terminal: what is piped in is not a person.
+pub fn is_there() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// The terminal, for one conversation.
+pub struct Tty(BufReader<File>);
+
+impl Tty {
+    pub fn say(&mut self, text: &str) -> io::Result<()> {
+        self.0.get_mut().write_all(text.as_bytes())
+    }
+
+    /// What the person typed; `None` when they closed it.
+    pub fn line(&mut self) -> io::Result<Option<String>> {
+        let mut line = String::new();
+        let length = self.0.read_line(&mut line)?;
+        Ok((length > 0).then(|| line.trim().to_owned()))
+    }
+}
+
+/// Talks to the person, on a thread of its own: people take their time.
+pub async fn converse<T: Send + 'static>(
+    talk: impl FnOnce(&mut Tty) -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    ASKING.store(true, Ordering::Relaxed);
+    let talked = tokio::task::spawn_blocking(move || {
+        let terminal = OpenOptions::new().read(true).write(true).open("/dev/tty")?;
+        talk(&mut Tty(BufReader::new(terminal)))
+    });
+    let talked = talked.await;
+    ASKING.store(false, Ordering::Relaxed);
+    talked.unwrap_or_else(|err| Err(io::Error::other(err)))
+}
+
 impl Approver for Terminal {
     fn ask<'a>(&'a self, question: &'a Question<'a>) -> Later<'a, Answer> {
         let text = prompt(question);
         Box::pin(async move {
-            // Both ends must be a terminal: what is piped in is not a person.
-            if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+            if !is_there() {
                 return Answer::Nobody {
                     hint: "run it from a terminal, where a person can be asked".into(),
                 };
             }
-            ASKING.store(true, Ordering::Relaxed);
-            let answered = tokio::task::spawn_blocking(move || answer(&text)).await;
-            ASKING.store(false, Ordering::Relaxed);
-            match answered {
-                Ok(Ok(true)) => Answer::Approved,
-                Ok(Ok(false)) => Answer::Denied {
+            match converse(move |tty| answer(tty, &text)).await {
+                Ok(true) => Answer::Approved,
+                Ok(false) => Answer::Denied {
                     reason: "answered no at the terminal".into(),
                 },
-                Ok(Err(err)) => Answer::Nobody {
-                    hint: format!("the terminal could not be read: {err}"),
-                },
                 Err(err) => Answer::Nobody {
-                    hint: err.to_string(),
+                    hint: format!("the terminal could not be read: {err}"),
                 },
             }
         })
     }
 }
 
-fn answer(text: &str) -> io::Result<bool> {
-    let mut terminal: File = OpenOptions::new().read(true).write(true).open("/dev/tty")?;
-    terminal.write_all(text.as_bytes())?;
-    let mut line = String::new();
-    BufReader::new(terminal).read_line(&mut line)?;
-    Ok(matches!(
-        line.trim().to_ascii_lowercase().as_str(),
-        "y" | "yes"
-    ))
+fn answer(tty: &mut Tty, text: &str) -> io::Result<bool> {
+    tty.say(text)?;
+    let line = tty.line()?.unwrap_or_default();
+    Ok(matches!(line.to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
 fn prompt(question: &Question<'_>) -> String {

@@ -9,10 +9,10 @@ use std::time::Duration;
 use glee_core::model::Limits;
 use glee_core::outcome::{Failure, FailureKind, Held};
 use glee_core::permission::Network;
-use glee_sandbox::{Child, Confinement, End, Exit, Order, PROXY_ADDRESS, Profile};
+use glee_sandbox::{Child, Confinement, End, Exit, PROXY_ADDRESS, Profile};
 
 use super::cage::{Cage, held, limits, protected};
-use super::command::find_entrypoint;
+use super::entrypoint::find_entrypoint;
 use super::place::{PATH, exists_inside};
 use super::process::start_failure;
 use super::streams::{Captured, capture, from_child};
@@ -90,8 +90,8 @@ impl Cage {
         let Some((program, args)) = wanted.words.split_first() else {
             return Err(invalid("there is no program to run".to_owned()));
         };
-        let program = find_entrypoint(&wanted.cwd, program).map_err(invalid)?;
-        profile.read.extend(program.canonicalize().ok());
+        let entrypoint = find_entrypoint(&wanted.cwd, program).map_err(invalid)?;
+        profile.read.extend(entrypoint.path.canonicalize().ok());
         let strength = self.strength(profile.clone()).await?;
         let confined = profile.confinement != Confinement::Off;
         let cwd = if confined && !exists_inside(&profile, &wanted.cwd) {
@@ -121,13 +121,7 @@ impl Cage {
         );
         let (fds, stdout, stderr) =
             open(streams).map_err(|err| Failure::new(FailureKind::Internal, err.to_string()))?;
-        let order = Order {
-            program,
-            args: args.iter().map(Into::into).collect(),
-            env,
-            cwd,
-            fds,
-        };
+        let order = entrypoint.order(args.iter().map(Into::into).collect(), env, cwd, fds);
         let sandbox = self.sandbox.clone();
         let child = tokio::task::spawn_blocking(move || sandbox.start(&profile, order))
             .await

@@ -10,8 +10,8 @@ use glee_core::outcome::{Failure, FailureKind, Held};
 use glee_core::permission;
 use glee_sandbox::{Confinement, Limits, Network, Profile, Sandbox, State, Strength, Tier};
 
-use super::command::find_entrypoint;
 use super::egress::Egress;
+use super::entrypoint::find_entrypoint;
 use super::python::{find_interpreter, module_files};
 
 /// Paths below a project's root that no tool may change, whatever it was granted: who writes them
@@ -275,10 +275,15 @@ fn own_files(spec: &ToolSpec, root: &Path) -> Vec<PathBuf> {
         .collect();
     match &spec.exec {
         Exec::Http(_) => {}
-        Exec::Command(command) => own.extend(find_entrypoint(root, &command.entrypoint)),
+        Exec::Command(command) => {
+            own.extend(find_entrypoint(root, &command.entrypoint).map(|it| it.path));
+        }
         Exec::Python(python) => {
             let interpreter = find_interpreter(root, python.venv.as_deref()).ok();
-            let real = interpreter.as_ref().and_then(|it| it.canonicalize().ok());
+            let real = interpreter
+                .as_ref()
+                .and_then(|it| it.canonicalize().ok())
+                .filter(|it| interpreter.as_ref() != Some(it));
             for python in interpreter.into_iter().chain(real) {
                 own.extend(installation(&python).map(Path::to_owned));
                 own.push(python);

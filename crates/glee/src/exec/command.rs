@@ -1,8 +1,7 @@
 //! A program with an argument vector, never through a shell.
 
 use std::ffi::OsString;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use glee_core::admit::Admitted;
 use glee_core::model::{Command, Dashes};
@@ -14,20 +13,22 @@ use glee_sandbox::Exit;
 use serde_json::{Value, json};
 
 use super::cage::Cage;
+use super::entrypoint::find_entrypoint;
 use super::place::{self, Place};
 use super::process::{self, Job, invalid, too_large};
+use super::streams::NOTES;
 
 pub(super) async fn run(command: &Command, call: &Admitted, cage: &Cage) -> Result<Raw, Failure> {
-    let program = find_entrypoint(call.root(), &command.entrypoint)
+    let entrypoint = find_entrypoint(call.root(), &command.entrypoint)
         .map_err(|why| Failure::new(FailureKind::ExecutionError, why))?;
     let place = Place::make(call, cage).await?;
     let job = Job {
-        program,
+        entrypoint,
         args: arguments(command, call)?
             .into_iter()
             .map(OsString::from)
             .collect(),
-        env: place::environment(call, &command.env, place.scratch())?,
+        env: place::environment(call, &command.env, place.scratch(), NOTES)?,
         cwd: place.cwd(absolute(call.root(), &command.cwd))?,
         stdin: stdin(command, call)?.unwrap_or_default().into_bytes(),
         request: None,
@@ -46,58 +47,27 @@ pub(super) async fn run(command: &Command, call: &Admitted, cage: &Cage) -> Resu
 }
 
 pub(super) fn preview(command: &Command, call: &Admitted) -> Result<Value, Failure> {
-    let program = find_entrypoint(call.root(), &command.entrypoint)
+    let entrypoint = find_entrypoint(call.root(), &command.entrypoint)
         .map_err(|why| Failure::new(FailureKind::ExecutionError, why))?;
-    let mut argv = vec![program.display().to_string()];
+    let mut argv = vec![entrypoint.path.display().to_string()];
     argv.extend(arguments(command, call)?);
     let scratch = Path::new("<scratch>");
-    let env: serde_json::Map<String, Value> = place::environment(call, &command.env, scratch)?
-        .into_iter()
-        .map(|(name, value)| {
-            (
-                name.to_string_lossy().into_owned(),
-                value.to_string_lossy().into(),
-            )
-        })
-        .collect();
+    let env: serde_json::Map<String, Value> =
+        place::environment(call, &command.env, scratch, NOTES)?
+            .into_iter()
+            .map(|(name, value)| {
+                (
+                    name.to_string_lossy().into_owned(),
+                    value.to_string_lossy().into(),
+                )
+            })
+            .collect();
     Ok(json!({
         "argv": argv,
         "cwd": absolute(call.root(), &command.cwd).display().to_string(),
         "env": env,
         "stdin": stdin(command, call)?,
     }))
-}
-
-/// With a `/` it is a path from the project's root or an absolute one; otherwise a program of the
-/// system. The caller's PATH has no say.
-pub fn find_entrypoint(root: &Path, entrypoint: &str) -> Result<PathBuf, String> {
-    let runnable = |path: &Path| {
-        path.metadata()
-            .is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
-    };
-    if entrypoint.contains('/') {
-        let path = absolute(root, entrypoint);
-        return match path.metadata() {
-            Err(_) => Err(format!("the entrypoint `{entrypoint}` does not exist")),
-            Ok(found) if !found.is_file() => {
-                Err(format!("the entrypoint `{entrypoint}` is not a file"))
-            }
-            Ok(_) if !runnable(&path) => Err(format!(
-                "the entrypoint `{entrypoint}` is not executable; run `chmod +x {entrypoint}`"
-            )),
-            Ok(_) => Ok(path),
-        };
-    }
-    let found = place::PATH
-        .split(':')
-        .map(|it| Path::new(it).join(entrypoint))
-        .find(|it| runnable(it));
-    found.ok_or_else(|| match root.join(entrypoint).is_file() {
-        true => format!(
-            "there is no program `{entrypoint}`; for the file in the project write `./{entrypoint}`"
-        ),
-        false => format!("there is no program `{entrypoint}` in {}", place::PATH),
-    })
 }
 
 /// The words after the program's name. An absent argument drops its word; a list that fills a whole

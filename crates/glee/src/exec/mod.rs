@@ -5,7 +5,9 @@ mod cage;
 mod command;
 mod denied;
 mod egress;
+mod entrypoint;
 pub mod http;
+mod notes;
 mod place;
 pub mod probe;
 mod process;
@@ -28,8 +30,8 @@ use python::Warm;
 
 pub use by_hand::{ByHand, Ran, Streams};
 pub use cage::Cage;
-pub use command::find_entrypoint;
 pub use egress::Egress;
+pub use entrypoint::{Entrypoint, find_entrypoint};
 pub use python::{find_interpreter, search_path};
 
 pub struct Executors {

@@ -12,6 +12,7 @@ use glee_sandbox::{Confinement, PROXY_ADDRESS, Profile, Tier};
 use tempfile::TempDir;
 
 use super::cage::Cage;
+use super::notes;
 use super::process::{invalid, too_large};
 
 /// Where programs are looked for, and what a tool finds in its own PATH.
@@ -99,13 +100,18 @@ fn host_scratch() -> Result<TempDir, Failure> {
         })
 }
 
-/// What every child has: nothing of glee's own gets in.
-pub(super) fn bare_environment(call: &Admitted, scratch: &Path) -> Vec<(OsString, OsString)> {
+/// What every child has, and where its notes go: nothing of glee's own gets in.
+pub(super) fn bare_environment(
+    call: &Admitted,
+    scratch: &Path,
+    notes: u32,
+) -> Vec<(OsString, OsString)> {
     let mut env: Vec<(OsString, OsString)> = vec![
         ("PATH".into(), PATH.into()),
         ("HOME".into(), scratch.into()),
         ("TMPDIR".into(), scratch.into()),
         ("LANG".into(), "C.UTF-8".into()),
+        (notes::VARIABLE.into(), notes.to_string().into()),
     ];
     if let Network::Hosts(_) = call.grant().network {
         for name in [
@@ -127,8 +133,9 @@ pub(super) fn environment(
     call: &Admitted,
     extra: &[(String, Template)],
     scratch: &Path,
+    notes: u32,
 ) -> Result<Vec<(OsString, OsString)>, Failure> {
-    let mut env = bare_environment(call, scratch);
+    let mut env = bare_environment(call, scratch, notes);
     let mut set = |name: &str, value: String| {
         env.retain(|(known, _)| known != name);
         env.push((name.into(), value.into()));

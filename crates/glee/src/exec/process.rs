@@ -16,11 +16,12 @@ use tokio::io::unix::AsyncFd;
 
 use super::cage::Cage;
 use super::denied;
+use super::entrypoint::Entrypoint;
 use super::place::Place;
 use super::streams::{Captured, Collected, Streams};
 
 pub(super) struct Job {
-    pub(super) program: PathBuf,
+    pub(super) entrypoint: Entrypoint,
     pub(super) args: Vec<OsString>,
     pub(super) env: Vec<(OsString, OsString)>,
     pub(super) cwd: PathBuf,
@@ -53,8 +54,7 @@ pub(super) async fn run(
     cage: &Cage,
 ) -> Result<Finished, Failure> {
     let (child, streams) = start(job, place, call, cage).await?;
-    let keep = call.spec().limits.output_bytes;
-    let (stop, collected) = tokio::join!(until(&child, call), streams.collect(keep));
+    let (stop, collected) = streams.follow(until(&child, call), call).await;
     conclude(stop, collected, call)
 }
 
@@ -154,13 +154,7 @@ async fn start(
     cage: &Cage,
 ) -> Result<(Child, Streams), Failure> {
     let (fds, streams) = Streams::open(job.stdin, job.request).map_err(no_pipe)?;
-    let order = Order {
-        program: job.program,
-        args: job.args,
-        env: job.env,
-        cwd: job.cwd,
-        fds,
-    };
+    let order = job.entrypoint.order(job.args, job.env, job.cwd, fds);
     let child = launch(order, place, call, cage).await?;
     Ok((child, streams))
 }
@@ -189,9 +183,10 @@ pub(super) fn no_pipe(err: io::Error) -> Failure {
 
 pub(super) fn start_failure(tool: &str, err: StartError) -> Failure {
     let kind = match &err {
-        StartError::NotFound(_) | StartError::NotExecutable(_) | StartError::Cwd(_) => {
-            FailureKind::ExecutionError
-        }
+        StartError::NotFound(_)
+        | StartError::NotExecutable(_)
+        | StartError::Replaced(_)
+        | StartError::Cwd(_) => FailureKind::ExecutionError,
         StartError::TooLarge | StartError::Nul { .. } => FailureKind::InvalidInput,
         StartError::Unavailable { .. } => FailureKind::SandboxUnavailable,
         StartError::Io(_) => FailureKind::Internal,

@@ -1,5 +1,6 @@
 //! The streams of a child: fed and captured together, so that none can block another.
 
+use std::future::Future;
 use std::io;
 use std::os::fd::OwnedFd;
 
@@ -10,8 +11,13 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
 
+use super::notes::Notes;
+
 /// How much of a stream goes into a failure.
 const SHOWN: usize = 16 << 10;
+/// Where a child finds the channel of its notes: behind its other descriptors.
+pub(super) const NOTES: u32 = 3;
+pub(super) const NOTES_AFTER_EXCHANGE: u32 = 5;
 /// Room, in an answer, for what stands before the result itself.
 const ANSWER_HEAD: usize = 64 << 10;
 
@@ -22,6 +28,7 @@ pub(super) struct Streams {
     stderr: pipe::Receiver,
     /// What the child can read from descriptor 3, and what it answers on descriptor 4.
     exchange: Option<((pipe::Sender, Vec<u8>), pipe::Receiver)>,
+    notes: Notes,
 }
 
 /// What came out of a child.
@@ -50,6 +57,8 @@ impl Streams {
                 Some((request, answer))
             }
         };
+        let (notes_child, notes) = Notes::open()?;
+        fds.push(notes_child);
         Ok((
             fds,
             Streams {
@@ -57,12 +66,18 @@ impl Streams {
                 stdout,
                 stderr,
                 exchange,
+                notes,
             },
         ))
     }
 
-    /// Feeds and reads until every end is closed, keeping so much of each stream.
-    pub(super) async fn collect(self, keep: usize) -> Collected {
+    /// Feeds, reads and hears until the process is over and the ends of its streams are closed.
+    pub(super) async fn follow<T>(
+        self,
+        over: impl Future<Output = T>,
+        call: &Admitted,
+    ) -> (T, Collected) {
+        let keep = call.spec().limits.output_bytes;
         let exchange = async {
             match self.exchange {
                 None => Captured::default(),
@@ -71,17 +86,22 @@ impl Streams {
                 }
             }
         };
-        let (stdout, stderr, answer, ()) = tokio::join!(
-            capture(self.stdout, keep),
-            capture(self.stderr, keep),
-            exchange,
-            feed(self.stdin)
-        );
-        Collected {
-            stdout,
-            stderr,
-            answer,
-        }
+        let work = async {
+            let (over, stdout, stderr, answer, ()) = tokio::join!(
+                over,
+                capture(self.stdout, keep),
+                capture(self.stderr, keep),
+                exchange,
+                feed(self.stdin)
+            );
+            let collected = Collected {
+                stdout,
+                stderr,
+                answer,
+            };
+            (over, collected)
+        };
+        self.notes.during(work, call.into()).await
     }
 }
 

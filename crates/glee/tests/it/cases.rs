@@ -1,5 +1,6 @@
 //! Cases as data: each folder below `tests/cases/<area>/` is a tool, a call and what must come of it,
-//! run through the library and through the command line alike.
+//! run through the library, through the command line and through MCP alike: there directly and by
+//! `glee_tool`, which must not differ.
 //!
 //! `tool.yml` is the manifest; `call.json` the call; `outcome.json` the outcome, with `"..."` for what
 //! does not matter; `lint.json` the problems `glee lint` must find. Other files go into the tool's
@@ -9,6 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -143,14 +145,20 @@ fn run_case(case: &Path) -> Result<(), String> {
     if given.args.is_none() && given.args_text.is_none() {
         return check_lint(case);
     }
-    through_the_library(case, &given).map_err(|err| format!("library: {err}"))?;
+    let outcome = through_the_library(case, &given).map_err(|err| format!("library: {err}"))?;
+    if let Some(outcome) = outcome
+        && mcp_can_tell(case, &given)
+    {
+        through_mcp(case, &given, &outcome).map_err(|err| format!("mcp: {err}"))?;
+    }
     if given.person.is_none() && !case.join("saved.yml").exists() {
         through_the_command_line(case, &given).map_err(|err| format!("command line: {err}"))?;
     }
     Ok(())
 }
 
-fn through_the_library(case: &Path, given: &Given) -> Result<(), String> {
+/// The outcome, unless the case is about something that no library can be told.
+fn through_the_library(case: &Path, given: &Given) -> Result<Option<Value>, String> {
     let stage = Stage::set(case);
     let answer = match &given.person {
         None => Answer::Nobody {
@@ -164,7 +172,7 @@ fn through_the_library(case: &Path, given: &Given) -> Result<(), String> {
     };
     // Arguments that are not JSON never reach the library.
     if given.args_text.is_some() {
-        return Ok(());
+        return Ok(None);
     }
     let app = App::open(stage.scene.project(), wiring(given.env.clone(), answer))
         .map_err(|err| err.to_string())?;
@@ -188,7 +196,131 @@ fn through_the_library(case: &Path, given: &Given) -> Result<(), String> {
         .build()
         .unwrap();
     let outcome = runtime.block_on(app.call(call));
-    stage.check(case, given, native::render(&outcome), Update::Allowed)
+    let outcome = native::render(&outcome);
+    stage.check(case, given, outcome.clone(), Update::Allowed)?;
+    Ok(Some(stage.unfill(outcome)))
+}
+
+/// Clients set no deadline of their own, and a form cannot amend arguments.
+fn mcp_can_tell(case: &Path, given: &Given) -> bool {
+    given.timeout_ms.is_none()
+        && !case.join("saved.yml").exists()
+        && !matches!(given.person, Some(Said::Amend(_)))
+}
+
+/// Directly and by `glee_tool`: the same answer, the same traces, and what the library answers.
+fn through_mcp(case: &Path, given: &Given, outcome: &Value) -> Result<(), String> {
+    let mut answers = Vec::new();
+    for by_name in [false, true] {
+        let stage = Stage::set(case);
+        let tool = given.tool.clone().unwrap_or(stage.tool.clone());
+        let args = given.args.clone().unwrap_or_default();
+        let params = match by_name {
+            false => json!({"name": tool, "arguments": args}),
+            true => json!({"name": "glee_tool", "arguments": {"name": tool, "params": args}}),
+        };
+        let answer = call_over_mcp(&stage.scene, given, params)?;
+        stage.check_traces(given, &answer)?;
+        let mut answer = stage.unfill(answer);
+        answer.as_object_mut().unwrap().shift_remove("_meta");
+        says(&answer, outcome)?;
+        answers.push(answer);
+    }
+    // What differs from run to run, such as times, process ids and handles, are numbers.
+    let still = |it: &Value| -> String {
+        it.to_string()
+            .chars()
+            .filter(|c| !c.is_ascii_hexdigit())
+            .collect()
+    };
+    match still(&answers[0]) == still(&answers[1]) {
+        true => Ok(()),
+        false => Err(format!("directly: {}\nby name: {}", answers[0], answers[1])),
+    }
+}
+
+/// Whether a tool result says what an outcome says.
+fn says(answer: &Value, outcome: &Value) -> Result<(), String> {
+    let differs = || Err(format!("{outcome}\nis told as {answer}"));
+    let text = answer["content"][0]["text"].as_str().unwrap_or_default();
+    let structured = &answer["structuredContent"];
+    if !structured.is_null() && !structured.is_object() {
+        return Err(format!("structured content is no object: {answer}"));
+    }
+    if outcome["ok"] == false {
+        let code = outcome["error"]["code"].as_str().unwrap();
+        return match answer["isError"] == true && text.starts_with(&format!("{code}: ")) {
+            true => Ok(()),
+            false => differs(),
+        };
+    }
+    let value = &outcome["value"];
+    let is_told = structured == value
+        || structured["result"] == *value
+        || *value == text
+        || value["content"] == answer["content"]
+        || text.contains(&value.to_string())
+        || structured["handle"].is_string();
+    let warned = outcome["warnings"].as_array().into_iter().flatten();
+    let whole = answer.to_string();
+    let is_warned = warned
+        .map(|it| it.to_string())
+        .all(|it| whole.contains(&it) || text.contains(it.trim_matches('"')));
+    match is_told && is_warned {
+        true => Ok(()),
+        false => differs(),
+    }
+}
+
+/// One call by a client of its own, whose person answers what the case says.
+fn call_over_mcp(scene: &Scene, given: &Given, params: Value) -> Result<Value, String> {
+    let mut child = std::process::Command::new(crate::support::GLEE)
+        .arg("mcp")
+        .current_dir(&scene.root)
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .envs(&given.env)
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let mut send = |message: Value| writeln!(stdin, "{message}").unwrap();
+    let capabilities = match given.person {
+        Some(_) => json!({"elicitation": {}}),
+        None => json!({}),
+    };
+    send(
+        json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25", "capabilities": capabilities,
+            "clientInfo": {"name": "test", "version": "1"}
+        }}),
+    );
+    send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    send(json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}));
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut answer = Err("the server said nothing more".to_owned());
+    for line in lines.map_while(Result::ok) {
+        let message: Value = serde_json::from_str(&line).map_err(|err| format!("{err}: {line}"))?;
+        if message["method"] == "elicitation/create" {
+            let content = match &given.person {
+                Some(Said::No(reason)) => json!({"approve": false, "reason": reason}),
+                _ => json!({"approve": true}),
+            };
+            let result = json!({"action": "accept", "content": content});
+            send(json!({"jsonrpc": "2.0", "id": message["id"], "result": result}));
+        } else if message["id"] == 2 {
+            answer = match message.get("result") {
+                Some(result) => Ok(result.clone()),
+                None => Err(format!("a protocol error: {message}")),
+            };
+            break;
+        }
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    answer
 }
 
 fn through_the_command_line(case: &Path, given: &Given) -> Result<(), String> {

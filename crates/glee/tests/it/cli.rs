@@ -358,6 +358,146 @@ fn a_person_at_a_terminal_is_asked() {
     }
 }
 
+const FORM: &str = "\
+name: form
+description: Take an order
+kind: command
+version: 1
+inputs:
+  schema:
+    type: object
+    required: [size, count]
+    properties:
+      size: {type: string, enum: [small, large], description: How large}
+      count: {type: integer, description: How many}
+      sauce: {type: string, default: none}
+      note: {type: string}
+elicit:
+  - order: {message: 'What shall it be?', fields: [size, count, sauce, note]}
+outputs: {format: text}
+exec: {command: {entrypoint: .glee/tools/form/run.sh, args: ['${size}', '${count}', '${sauce}', '${note}']}}
+permissions: {network: false, fs: {write: [.]}}
+approval: {required: false}
+";
+
+/// A command on a terminal of its own: it is told the answers, each when the screen ends with the
+/// question. Gives back all that stood there.
+fn on_a_terminal(scene: &Scene, command: &str, talk: &[(&str, &str)]) -> (Option<i32>, String) {
+    let mut child = Command::new("script")
+        .args(["-qec", command, "/dev/null"])
+        .current_dir(&scene.root)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut screen = BufReader::new(child.stdout.take().unwrap());
+    let mut seen = Vec::new();
+    for (question, answer) in talk {
+        while !seen.ends_with(question.as_bytes()) {
+            let byte = screen.fill_buf().unwrap().first().copied();
+            seen.push(byte.unwrap_or_else(|| panic!("{}", String::from_utf8_lossy(&seen))));
+            screen.consume(1);
+        }
+        let stdin = child.stdin.as_mut().unwrap();
+        stdin.write_all(answer.as_bytes()).unwrap();
+    }
+    let code = child.wait().unwrap().code();
+    screen.read_to_end(&mut seen).unwrap();
+    (code, String::from_utf8_lossy(&seen).into_owned())
+}
+
+fn form_scene() -> Scene {
+    let scene = Scene::new();
+    scene.write(".glee/tools/form/tool.yml", FORM);
+    scene.write(
+        ".glee/tools/form/run.sh",
+        "#!/bin/sh\ntouch ran\necho \"got: $*\"\n",
+    );
+    scene
+}
+
+#[test]
+fn a_person_at_a_terminal_fills_in_what_is_missing() {
+    let scene = form_scene();
+    let size = "size — How large (one of small, large): ";
+    let count = "count — How many: ";
+    let sauce = "sauce (default none): ";
+    let note = "note (optional): ";
+    let talk = [
+        (size, "huge\n"),
+        (size, "large\n"),
+        (count, "\n"),
+        (count, "2\n"),
+        (sauce, "\n"),
+        (note, "\n"),
+    ];
+    let (code, screen) = on_a_terminal(&scene, &format!("{GLEE} run form"), &talk);
+    assert_eq!(code, Some(0), "{screen}");
+    assert!(screen.contains("got: large 2 none"), "{screen}");
+    assert!(screen.contains("\"huge\" is not one of"), "{screen}");
+    // What is there already is not asked for, and nobody is asked for nothing.
+    let given = format!("{GLEE} run form -p size=small -p count=1 -p sauce=red");
+    let (code, screen) = on_a_terminal(&scene, &given, &[(note, "hot\n")]);
+    assert_eq!(code, Some(0), "{screen}");
+    assert!(screen.contains("got: small 1 red hot"), "{screen}");
+}
+
+#[test]
+fn a_person_may_decline_to_fill_in() {
+    // Ctrl-D, and Ctrl-C.
+    for (typed, code) in [("\u{4}", 2), ("\u{3}", 130)] {
+        let scene = form_scene();
+        let talk = [("(one of small, large): ", typed)];
+        let (ended, screen) = on_a_terminal(&scene, &format!("{GLEE} run form"), &talk);
+        assert_eq!(ended, Some(code), "{screen}");
+        assert!(!scene.root.join("ran").exists());
+    }
+}
+
+#[test]
+fn a_pipe_fills_in_nothing() {
+    let scene = form_scene();
+    let output = scene.glee_with(&["run", "form"], &BTreeMap::new(), "large\n2\n\n\n");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("`size` is required"));
+    assert!(!stderr(&output).contains("What shall it be?"));
+    assert!(!scene.root.join("ran").exists());
+}
+
+#[test]
+fn how_far_a_tool_is_stands_on_a_terminal_and_nowhere_else() {
+    let scene = Scene::new();
+    let manifest = FORM
+        .replace("name: form", "name: slow")
+        .replace("required: [size, count]", "required: []")
+        .split("elicit:")
+        .next()
+        .unwrap()
+        .to_owned();
+    let rest = "outputs: {format: text}
+exec: {command: {entrypoint: .glee/tools/slow/run.sh}}
+permissions: {network: false}
+approval: {required: false}
+";
+    scene.write(".glee/tools/slow/tool.yml", &(manifest + rest));
+    scene.write(
+        ".glee/tools/slow/run.sh",
+        r#"#!/bin/sh
+echo '{"progress": 1, "total": 2, "message": "half"}' >&"$GLEE_NOTES_FD"
+echo '{"log": "all is well"}' >&"$GLEE_NOTES_FD"
+sleep 1
+echo done
+"#,
+    );
+    let (code, screen) = on_a_terminal(&scene, &format!("{GLEE} run slow"), &[]);
+    assert_eq!(code, Some(0), "{screen}");
+    assert!(screen.contains("running slow 50% half"), "{screen}");
+    assert!(screen.contains("all is well"), "{screen}");
+    let output = scene.glee(&["run", "slow"]);
+    assert_eq!(stdout(&output), "done\n");
+    assert_eq!(stderr(&output), "");
+}
+
 #[test]
 fn a_pipe_is_not_a_person() {
     let scene = scene();
@@ -414,7 +554,18 @@ fn every_command_explains_itself() {
         assert!(stdout(&scene.glee(&["completions", shell])).contains("glee"));
     }
     let doctor = output_json(&scene.glee(&["doctor", "--json"]));
-    assert_eq!(doctor["kernel"]["ok"], true);
+    for (what, expected) in [
+        ("kernel", "Linux "),
+        ("python", "Python 3."),
+        ("landlock", "ABI "),
+        ("cgroup", "version "),
+        ("sandbox", "layer"),
+    ] {
+        let (found, problem) = (&doctor[what]["found"], &doctor[what]["problem"]);
+        // What is missing here says why instead.
+        let told = found.as_str().is_some_and(|it| it.contains(expected));
+        assert!(told || problem.is_string(), "{what}: {found}");
+    }
     assert_eq!(
         output_json(&scene.glee(&["schema", "config"]))["title"],
         "glee config"

@@ -352,14 +352,35 @@ fn every_key_of_a_manifest_is_told() {
 }
 
 #[test]
+fn every_key_of_prompts_and_resources_is_told() {
+    let page = "docs/prompts-and-resources.md";
+    tells_every_property(page, "schemas/resource.schema.json");
+    // How questions are written is told with the tools.
+    let mut schema = schema("schemas/prompt.schema.json");
+    schema["$defs"]
+        .as_object_mut()
+        .unwrap()
+        .shift_remove("WireRequest");
+    tells_every_property_of(page, &schema);
+}
+
+#[test]
 fn every_key_of_the_config_is_told() {
     tells_every_property("docs/config.md", "schemas/config.schema.json");
 }
 
-fn tells_every_property(path: &str, schema: &str) {
-    let schema = fs::read_to_string(repository().join(schema)).unwrap();
+fn schema(path: &str) -> Value {
+    let schema = fs::read_to_string(repository().join(path)).unwrap();
+    serde_json::from_str(&schema).unwrap()
+}
+
+fn tells_every_property(path: &str, schema_path: &str) {
+    tells_every_property_of(path, &schema(schema_path));
+}
+
+fn tells_every_property_of(path: &str, schema: &Value) {
     let mut names = BTreeSet::new();
-    properties(&serde_json::from_str(&schema).unwrap(), &mut names);
+    properties(schema, &mut names);
     let told = page(path).code_words();
     let missing = names.difference(&told);
     none(
@@ -401,11 +422,12 @@ fn every_rule_of_lint_is_told() {
         .map(|it| it["rule"].as_str().unwrap().to_owned())
         .collect();
     assert!(rules.len() > 20, "the lint cases are not where they were");
-    let told = page("docs/manifest.md").code_words();
+    let mut told = page("docs/manifest.md").code_words();
+    told.extend(page("docs/prompts-and-resources.md").code_words());
     let missing = rules.difference(&told);
     none(
         missing
-            .map(|it| format!("docs/manifest.md does not tell of the rule `{it}`"))
+            .map(|it| format!("no page tells of the rule `{it}`"))
             .collect(),
     );
 }

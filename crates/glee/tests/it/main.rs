@@ -5,16 +5,19 @@
     reason = "a test that cannot go on should stop where it stands"
 )]
 
+mod addresses;
 mod cases;
 mod cli;
 mod digest;
 mod docs;
 mod documents;
+mod entrypoint;
 mod examples;
 mod generated;
 mod http;
 mod layers;
 mod mcp;
+mod notes;
 mod properties;
 mod support;
 mod upstream;

@@ -4,6 +4,7 @@ mod interpreter;
 mod warm;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use glee_core::admit::Admitted;
@@ -14,9 +15,10 @@ use glee_core::shape::{Body, Raw};
 use serde_json::{Map, Value, json};
 
 use super::cage::Cage;
+use super::entrypoint::Entrypoint;
 use super::place::{self, Place};
 use super::process::{self, Finished, Job, too_large};
-use super::streams::Captured;
+use super::streams::{Captured, NOTES_AFTER_EXCHANGE};
 
 pub(super) use interpreter::module_files;
 pub use interpreter::{find_interpreter, search_path};
@@ -35,7 +37,7 @@ pub(super) async fn run(
         .map_err(|why| Failure::new(FailureKind::ExecutionError, why))?;
     let place = Place::make(call, cage).await?;
     let cwd = place.cwd(absolute(call.root(), &python.cwd))?;
-    let env = place::environment(call, &python.env, place.scratch())?;
+    let env = place::environment(call, &python.env, place.scratch(), NOTES_AFTER_EXCHANGE)?;
     let request = request(python, call)?;
     // A limit on processor time counts for the whole life of a process, which must then be the call's.
     if let Some(warm) = warm.filter(|_| place.is_private() && call.spec().limits.cpu.is_none()) {
@@ -43,7 +45,7 @@ pub(super) async fn run(
             interpreter: &interpreter,
             module: &python.module,
             cwd: &cwd,
-            env: place::bare_environment(call, place.scratch()),
+            env: place::bare_environment(call, place.scratch(), NOTES_AFTER_EXCHANGE),
         };
         let mut request = request.clone();
         request["env"] = env
@@ -62,7 +64,7 @@ pub(super) async fn run(
         }
     }
     let job = Job {
-        program: interpreter,
+        entrypoint: open_interpreter(interpreter)?,
         args: ["-I", "-B", "-c", RUNNER].map(OsString::from).into(),
         env,
         cwd,
@@ -71,6 +73,12 @@ pub(super) async fn run(
     };
     let finished = process::run(job, &place, call, cage).await?;
     answer(call, &finished)
+}
+
+fn open_interpreter(interpreter: PathBuf) -> Result<Entrypoint, Failure> {
+    let path = interpreter.display().to_string();
+    Entrypoint::open(interpreter)
+        .map_err(|err| Failure::new(FailureKind::ExecutionError, format!("{path}: {err}")))
 }
 
 pub(super) fn preview(python: &Python, call: &Admitted) -> Result<Value, Failure> {

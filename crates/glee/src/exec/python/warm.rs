@@ -1,7 +1,7 @@
 //! Interpreters that stay: the module is imported once, inside the sandbox, and each call is a fork.
 //!
 //! One interpreter serves one call at a time. It is given up when a call leaves anything behind — a
-//! process, a file in its scratch directory, a changed limit — or when a file it imported changes.
+//! process, a file in its scratch directory, a System V object — or when a file it imported changes.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use glee_core::admit::Admitted;
 use glee_core::outcome::Failure;
-use glee_sandbox::{Child, End, Exit, Order, Profile};
+use glee_sandbox::{Child, End, Exit, Profile};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -25,7 +25,7 @@ use super::super::cage::Cage;
 use super::super::place::Place;
 use super::super::process::{Finished, Stop, conclude, ended, launch, no_pipe};
 use super::super::streams::Streams;
-use super::RUNNER;
+use super::{RUNNER, open_interpreter};
 
 /// An interpreter that nobody calls is kept this long.
 const IDLE: Duration = Duration::from_secs(60);
@@ -95,8 +95,7 @@ impl Warm {
             // It died while it waited. A run of its own serves this call.
             return Ok(None);
         }
-        let keep = call.spec().limits.output_bytes;
-        let ((stop, again), collected) = tokio::join!(keeper.serve(call), streams.collect(keep));
+        let ((stop, again), collected) = streams.follow(keeper.serve(call), call).await;
         if again == Again::Yes {
             self.put(key, keeper);
         }
@@ -164,17 +163,16 @@ impl Keeper {
             fds.push(nothing().map_err(no_pipe)?);
         }
         fds.push(theirs.into());
-        let words = ["-I", "-B", "-c", RUNNER, "keep", start.module].map(OsString::from);
-        let order = Order {
-            program: start.interpreter.to_owned(),
-            args: words
-                .into_iter()
-                .chain([start.cwd.as_os_str().to_owned()])
-                .collect(),
-            env: start.env,
-            cwd: start.cwd.to_owned(),
+        let mut words = ["-I", "-B", "-c", RUNNER, "keep", start.module]
+            .map(OsString::from)
+            .to_vec();
+        words.push(start.cwd.into());
+        let order = open_interpreter(start.interpreter.to_owned())?.order(
+            words,
+            start.env,
+            start.cwd.to_owned(),
             fds,
-        };
+        );
         let child = launch(order, place, call, cage).await?;
         ours.set_nonblocking(true).map_err(no_pipe)?;
         let mut control = BufReader::new(UnixStream::from_std(ours).map_err(no_pipe)?);
@@ -204,7 +202,7 @@ impl Keeper {
     /// Gives the interpreter the descriptors of a call.
     fn hand_over(&self, fds: Vec<OwnedFd>) -> io::Result<()> {
         let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(5))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(6))];
         let mut rights = SendAncillaryBuffer::new(&mut space);
         rights.push(SendAncillaryMessage::ScmRights(&fds));
         sendmsg(

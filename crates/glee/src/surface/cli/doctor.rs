@@ -1,7 +1,9 @@
 //! `glee doctor`: what glee finds on this machine and in this project.
 
 use std::path::Path;
+use std::process::Command;
 
+use glee_sandbox::Kernel;
 use serde_json::{Value, json};
 
 use super::status::Status;
@@ -19,10 +21,7 @@ pub(super) fn run(session: &Session) -> anyhow::Result<Status> {
     let mut findings = vec![
         ("glee", Ok(env!("CARGO_PKG_VERSION").to_owned())),
         ("kernel", Ok(kernel())),
-        (
-            "python",
-            find_interpreter(Path::new("/"), None).map(|it| it.display().to_string()),
-        ),
+        ("python", python()),
     ];
     findings.extend(sandbox()?);
     match session.project() {
@@ -61,16 +60,66 @@ fn sandbox() -> anyhow::Result<Vec<Finding>> {
         Ok(best) => best,
         Err(failure) => return Ok(vec![("sandbox", Err(failure.message))]),
     };
-    let missing = best.layers.iter().filter(|it| it.1.is_err()).count();
-    let tier = match missing {
-        0 => Ok(format!("{}: every layer holds", best.tier)),
-        _ => Err(format!("{}: {missing} layers are missing", best.tier)),
+    let missing: Vec<&str> = best
+        .layers
+        .iter()
+        .filter(|it| it.1.is_err())
+        .map(|it| it.0)
+        .collect();
+    let tier = match missing.as_slice() {
+        [] => Ok(format!("{}: every layer holds", best.tier)),
+        _ => Err(format!(
+            "{}: not enforced here: {}",
+            best.tier,
+            missing.join(", ")
+        )),
     };
+    let kernel = Kernel::of_this_machine();
     let layers = best
         .layers
         .into_iter()
-        .map(|(name, state)| (name, state.map(|()| "holds".to_owned())));
+        .map(|(name, state)| (name, state.map(|()| holds(name, kernel))));
     Ok([("sandbox", tier)].into_iter().chain(layers).collect())
+}
+
+/// In which form a layer holds, where there are several.
+fn holds(layer: &str, kernel: Kernel) -> String {
+    match (layer, kernel) {
+        (
+            "landlock",
+            Kernel {
+                landlock: Some(version @ ..6),
+                ..
+            },
+        ) => {
+            format!("holds, ABI {version}: files; signals and abstract sockets need ABI 6")
+        }
+        (
+            "landlock",
+            Kernel {
+                landlock: Some(version),
+                ..
+            },
+        ) => format!("holds, ABI {version}"),
+        (
+            "cgroup",
+            Kernel {
+                cgroup: Some(version),
+                ..
+            },
+        ) => format!("holds, version {version}"),
+        _ => "holds".to_owned(),
+    }
+}
+
+fn python() -> Result<String, String> {
+    let path = find_interpreter(Path::new("/"), None)?;
+    let asked = Command::new(&path)
+        .args(["-I", "--version"])
+        .output()
+        .map_err(|err| format!("{}: {err}", path.display()))?;
+    let version = String::from_utf8_lossy(&asked.stdout);
+    Ok(format!("{}, {}", version.trim(), path.display()))
 }
 
 fn kernel() -> String {

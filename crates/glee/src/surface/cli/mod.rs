@@ -1,5 +1,6 @@
 //! The command line.
 
+mod connect;
 mod doctor;
 mod init;
 mod lint;
@@ -7,6 +8,7 @@ mod list;
 mod mcp;
 mod new;
 mod params;
+mod present;
 mod print;
 mod run;
 mod sandbox;
@@ -15,6 +17,7 @@ mod serve;
 mod show;
 mod status;
 mod test;
+mod token;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -71,6 +74,8 @@ enum Command {
     Test(test::Args),
     Mcp(mcp::Args),
     Serve(serve::Args),
+    Connect(connect::Args),
+    Token(token::Args),
     Schema(schema::Args),
     /// Tell what glee finds on this machine and in this project
     Doctor,
@@ -104,6 +109,8 @@ pub fn main() -> ExitCode {
         Command::Show(args) => show::run(&context, &args),
         Command::Run(args) => run::run(&context, args),
         Command::Test(args) => test::run(&context, &args),
+        Command::Connect(args) => connect::run(&context, &args),
+        Command::Token(args) => token::run(&context, args),
         Command::Serve(args) => serve::run(&context, args),
         Command::Mcp(args) => mcp::run(&context, &args),
         Command::Schema(args) => schema::run(&args),

@@ -1,11 +1,13 @@
 //! `glee run`: one call, from the command line.
 
 use std::io::{self, IsTerminal};
+use std::sync::Arc;
 use std::time::Duration;
 
-use glee_core::port::{Caller, Cancel, Waits};
-use indicatif::{ProgressBar, ProgressStyle};
+use glee_core::port::{Caller, Cancel};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::present::Present;
 use super::status::{self, Status};
 use super::{Session, params, print};
 use crate::app::{App, Call};
@@ -54,15 +56,19 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
 pub(super) fn run(session: &Session, args: Args) -> anyhow::Result<Status> {
     let app = session.app(Stay::ForOneCall)?;
     let spec = app.tools().find(&args.name).ok();
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
     let call = Call {
         args: params::read(args.params.as_deref(), &args.param, spec.as_deref())?,
+        party: Arc::new(Present {
+            tool: args.name.clone(),
+            bar: bar.clone(),
+        }),
         tool: args.name,
         caller: Caller {
             name: "user".to_owned(),
         },
         timeout: args.timeout,
         cancel: Cancel::never(),
-        party: std::sync::Arc::new(Waits),
     };
     if args.dry_run {
         return dry_run(&app, call, session.json);
@@ -71,7 +77,7 @@ pub(super) fn run(session: &Session, args: Args) -> anyhow::Result<Status> {
         .worker_threads(2)
         .enable_all()
         .build()?;
-    let outcome = runtime.block_on(watched(&app, call));
+    let outcome = runtime.block_on(watched(&app, call, bar));
     // A name that is still being looked up cannot be called off; nobody waits for it.
     runtime.shutdown_background();
     print::outcome(&outcome, session.json)?;
@@ -96,10 +102,15 @@ fn dry_run(app: &App, call: Call, json: bool) -> anyhow::Result<Status> {
 
 /// The call, with a sign of life when it takes long, and an end when the person presses Ctrl-C or
 /// the terminal goes away.
-async fn watched(app: &App, call: Call) -> glee_core::outcome::Outcome {
+async fn watched(app: &App, call: Call, bar: ProgressBar) -> glee_core::outcome::Outcome {
     let name = call.tool.clone();
     // Checking the arguments and starting the sandbox take about as long, so both begin at once.
     app.expect_call(&name);
+    bar.set_message(format!("running {name}"));
+    bar.set_style(
+        ProgressStyle::with_template("{spinner} {msg} {elapsed}")
+            .unwrap_or_else(|_| ProgressStyle::default_spinner()),
+    );
     let spinner = async {
         if !io::stderr().is_terminal() {
             return std::future::pending().await;
@@ -110,12 +121,7 @@ async fn watched(app: &App, call: Call) -> glee_core::outcome::Outcome {
         while is_asking() {
             tokio::time::sleep(patience).await;
         }
-        let bar = ProgressBar::new_spinner()
-            .with_message(format!("running {name}"))
-            .with_style(
-                ProgressStyle::with_template("{spinner} {msg} {elapsed}")
-                    .unwrap_or_else(|_| ProgressStyle::default_spinner()),
-            );
+        bar.set_draw_target(ProgressDrawTarget::stderr());
         bar.enable_steady_tick(Duration::from_millis(100));
         let _clear_when_dropped = Clear(bar);
         std::future::pending::<()>().await

@@ -15,7 +15,7 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 use serde_json::{Map, Value};
 
-use super::line::{Line, Unanswered};
+use super::line::{Line, Unanswered, is_stateless};
 use super::shown::Shown;
 use super::{Server, meta, protocol, result, seal};
 use crate::app::Call;
@@ -206,8 +206,8 @@ impl Server {
     }
 }
 
-/// Whether the call goes on in the background. A tool that only works so refuses clients that cannot
-/// come back for the answer.
+/// Whether the call goes on in the background. A tool that only works so refuses clients that could
+/// come back for the answer and do not; those of the handshake era know no tasks, and wait.
 fn is_task(
     spec: Option<&ToolSpec>,
     context: &RequestContext<RoleServer>,
@@ -219,6 +219,7 @@ fn is_task(
         Tasks::Never => Ok(false),
         Tasks::Supported => Ok(can),
         Tasks::Required if can => Ok(true),
+        Tasks::Required if !is_stateless(context) => Ok(false),
         Tasks::Required => Err(ErrorData::missing_required_client_capability(
             ClientCapabilities::builder().enable_tasks().build(),
         )),

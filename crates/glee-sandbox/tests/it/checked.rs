@@ -1,0 +1,147 @@
+//! What was checked is what runs: a program that was replaced since is not started.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use glee_sandbox::{Confinement, Exit, Profile, Sandbox, StartError, Tier};
+use rustix::fs::{CWD, Mode, OFlags, RenameFlags, renameat_with};
+
+use crate::support::*;
+
+/// A sandbox of each kind, and the confinement to ask of it.
+fn kinds() -> [(Sandbox, Confinement); 3] {
+    [
+        (sandbox(), Confinement::Required),
+        (
+            Sandbox::at_most(launcher(), Tier::Landlock),
+            Confinement::Required,
+        ),
+        (sandbox(), Confinement::Off),
+    ]
+}
+
+fn reading(confinement: Confinement, path: &Path) -> Profile {
+    let mut granted = profile(confinement);
+    granted.read.push(path.to_path_buf());
+    granted
+}
+
+fn script(path: &Path, text: &str) {
+    fs::write(path, format!("#!/bin/sh\n{text}\n")).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Starts the program as the file that was checked.
+fn run_checked(
+    sandbox: &Sandbox,
+    granted: &Profile,
+    program: &Path,
+    checked: &fs::File,
+) -> Result<(Exit, String), StartError> {
+    let (mut order, out, _err) = order(program.to_str().unwrap(), &[]);
+    order.checked = Some(checked.try_clone().unwrap().into());
+    let child = sandbox.start(granted, order)?;
+    let said = collect(out);
+    let exit = child.wait()?.exit;
+    Ok((exit, String::from_utf8(said.join().unwrap()).unwrap()))
+}
+
+/// As glee opens what it checks.
+fn open(program: &Path) -> fs::File {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    fs::File::from(rustix::fs::open(program, flags, Mode::empty()).unwrap())
+}
+
+#[test]
+fn a_program_that_was_replaced_is_not_run() {
+    type Make = fn(&Path, &str);
+    let elf: Make = |path, program| {
+        fs::copy(format!("/bin/{program}"), path).unwrap();
+    };
+    let text: Make = |path, program| script(path, &format!("exec {program}"));
+    for (sandbox, confinement) in kinds() {
+        for make in [elf, text] {
+            let dir = tempfile::tempdir().unwrap();
+            let (program, other) = (dir.path().join("program"), dir.path().join("other"));
+            for grant in [dir.path(), &program] {
+                make(&program, "true");
+                make(&other, "false");
+                let granted = reading(confinement, grant);
+                let checked = open(&program);
+                let ran = run_checked(&sandbox, &granted, &program, &checked).unwrap();
+                assert_eq!(ran.0, Exit::Code(0));
+                fs::rename(&other, &program).unwrap();
+                let refused = run_checked(&sandbox, &granted, &program, &checked);
+                assert!(
+                    matches!(refused, Err(StartError::Replaced(_))),
+                    "{confinement:?} {refused:?}"
+                );
+            }
+        }
+    }
+}
+
+/// The name changes hands as fast as it can, while the program is started by it.
+#[test]
+fn what_was_checked_runs_whatever_its_name_leads_to() {
+    for (sandbox, confinement) in kinds() {
+        let dir = tempfile::tempdir().unwrap();
+        let (program, other) = (dir.path().join("program"), dir.path().join("other"));
+        fs::copy("/bin/true", &program).unwrap();
+        fs::copy("/bin/false", &other).unwrap();
+        let granted = reading(confinement, dir.path());
+        let checked = open(&program);
+        let over = AtomicBool::new(false);
+        let outcomes: Vec<_> = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    let flags = RenameFlags::EXCHANGE;
+                    renameat_with(CWD, &program, CWD, &other, flags).unwrap();
+                }
+            });
+            let outcomes = (0..300).map(|_| run_checked(&sandbox, &granted, &program, &checked));
+            let outcomes = outcomes.collect();
+            over.store(true, Ordering::Relaxed);
+            outcomes
+        });
+        let (mut ran, mut refused) = (0, 0);
+        for outcome in outcomes {
+            match outcome {
+                Ok((exit, _)) => {
+                    assert_eq!(exit, Exit::Code(0), "another program ran");
+                    ran += 1;
+                }
+                Err(StartError::Replaced(_)) => refused += 1,
+                Err(err) => panic!("{err}"),
+            }
+        }
+        println!("{confinement:?}: {ran} ran, {refused} refused");
+        assert!(ran > 0 && refused > 0, "there was no race");
+    }
+}
+
+#[test]
+fn a_checked_script_knows_where_it_is() {
+    for (sandbox, confinement) in kinds() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("program");
+        script(&program, r#"echo "$0"; . "$(dirname "$0")/beside""#);
+        fs::write(dir.path().join("beside"), "echo beside\n").unwrap();
+        let granted = reading(confinement, dir.path());
+        let (exit, said) = run_checked(&sandbox, &granted, &program, &open(&program)).unwrap();
+        assert_eq!(exit, Exit::Code(0));
+        assert_eq!(said, format!("{}\nbeside\n", program.display()));
+    }
+}
+
+#[test]
+fn a_checked_program_is_found_by_its_bare_name() {
+    for (sandbox, confinement) in kinds() {
+        let granted = profile(confinement);
+        let checked = open(&PathBuf::from("/usr/bin/env").canonicalize().unwrap());
+        let ran = run_checked(&sandbox, &granted, Path::new("env"), &checked).unwrap();
+        assert_eq!(ran.0, Exit::Code(0));
+    }
+}
