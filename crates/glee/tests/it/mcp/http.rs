@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::{Value, json};
 
-use super::server::{Reply, Served, eventually, initialize, modern, running, scene, unique};
+use super::server::{Reply, Served, eventually, glee, initialize, modern, running, scene, unique};
 
 /// A session of the handshake era; gives its id.
 fn session(served: &Served) -> String {
@@ -135,6 +135,17 @@ fn the_token_is_for_its_owner_only_and_stays() {
     assert_eq!(Served::guarded(&scene).token, token);
 }
 
+#[test]
+fn a_revoked_token_is_of_no_use() {
+    let scene = scene();
+    let served = Served::guarded(&scene);
+    let bob = glee(&scene, &["token", "create", "bob"]);
+    eventually("bob is let in", || served.admits(&bob));
+    glee(&scene, &["token", "revoke", "bob"]);
+    eventually("bob is kept out", || !served.admits(&bob));
+    assert!(served.admits(served.token.as_deref().unwrap()));
+}
+
 /// Browsers send such a request to any address without asking first.
 #[test]
 fn only_json_is_read() {
@@ -229,7 +240,9 @@ fn a_session_belongs_to_who_began_it() {
     let served = Served::guarded(&scene);
     let session = session(&served);
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string();
-    let bob = format!("Bearer {}", served.admit("bob"));
+    let bob = glee(&scene, &["token", "create", "bob"]);
+    eventually("bob is let in", || served.admits(&bob));
+    let bob = format!("Bearer {bob}");
     for method in ["POST", "GET", "DELETE"] {
         let headers = [
             ("Mcp-Session-Id", session.as_str()),
