@@ -48,6 +48,27 @@ fn both_eras_on_one_address() {
     assert_eq!(text(&reply), "old");
 }
 
+/// Empty events, by which newer clients know where to go on, end the connection of older ones: they
+/// take every event for JSON. Gemini is one of these, and does not tell its version in a header.
+#[test]
+fn older_clients_get_no_empty_events() {
+    let scene = scene();
+    let served = Served::open(&scene);
+    let begun = served.post(&[], &initialize("2025-06-18"));
+    let session = begun.header("mcp-session-id").unwrap().to_owned();
+    let listed = served.post(
+        &[("Mcp-Session-Id", &session)],
+        &json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}),
+    );
+    for reply in [begun, listed] {
+        assert_eq!(reply.header("content-type"), Some("text/event-stream"));
+        let events = reply.body.lines().filter_map(|it| it.strip_prefix("data:"));
+        for data in events {
+            assert_ne!(data.trim(), "", "{reply:?}");
+        }
+    }
+}
+
 #[test]
 fn foreign_pages_and_names_are_refused() {
     let scene = scene();
