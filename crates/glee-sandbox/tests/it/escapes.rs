@@ -473,7 +473,8 @@ impl World {
         let status = loop {
             match child.try_wait().unwrap() {
                 Some(status) => break Some(status),
-                None if start.elapsed() > Duration::from_secs(15) => break None,
+                // Long, because an attempt that a busy machine did not finish would count as one that cannot succeed.
+                None if start.elapsed() > Duration::from_secs(60) => break None,
                 None => std::thread::sleep(Duration::from_millis(2)),
             }
         };

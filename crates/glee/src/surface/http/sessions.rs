@@ -7,6 +7,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
+use rmcp::transport::streamable_http_server::SessionManager;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 
 use super::guard::refuse;
@@ -65,17 +66,19 @@ pub(super) async fn bind(
             response
         }
         None => {
-            if request.method() == Method::POST && sessions.is_full(&principal).await {
-                return refuse(
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    "there are too many sessions; end some, or come back later",
-                );
-            }
             let response = next.run(request).await;
-            if let Some(id) = id(response.headers()) {
-                sessions.owners().insert(id, principal);
+            let Some(id) = id(response.headers()) else {
+                return response;
+            };
+            if sessions.admits(&id, &principal).await {
+                return response;
             }
-            response
+            // It cannot be told beforehand whether a request begins a session.
+            let _ = sessions.manager.close_session(&id.into()).await;
+            refuse(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "there are too many sessions; end some, or come back later",
+            )
         }
     }
 }
