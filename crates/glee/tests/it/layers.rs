@@ -22,7 +22,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "surface",
         &[
-            "app", "approve", "config", "dialect", "exec", "lint", "project", "watch",
+            "app", "approve", "config", "dialect", "exec", "lint", "project", "store", "watch",
         ],
     ),
     ("watch", &["app", "exec", "project"]),

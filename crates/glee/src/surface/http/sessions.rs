@@ -35,12 +35,17 @@ impl Sessions {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether one more may begin; forgets those that ended by themselves.
-    async fn is_full(&self, principal: &Principal) -> bool {
+    /// Whether a session that has just begun may stay; forgets those that ended by themselves.
+    async fn admits(&self, id: &str, principal: &Principal) -> bool {
         let live = self.manager.sessions.read().await;
         let mut owners = self.owners();
         owners.retain(|id, _| live.contains_key(id.as_str()));
-        live.len() >= MOST || owners.values().filter(|it| *it == principal).count() >= MOST_OF_ONE
+        let of_one = owners.values().filter(|it| *it == principal).count();
+        let is_welcome = live.len() <= MOST && of_one < MOST_OF_ONE;
+        if is_welcome {
+            owners.insert(id.to_owned(), principal.clone());
+        }
+        is_welcome
     }
 }
 

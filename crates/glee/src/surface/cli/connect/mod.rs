@@ -64,7 +64,8 @@ pub(super) fn run(session: &Session, args: &Args) -> anyhow::Result<Status> {
         ],
     };
     if args.print {
-        return show(session, args.client, &path, &entry);
+        let shown = path.strip_prefix(project.root()).unwrap_or(&path);
+        return show(session, args.client, shown, &entry);
     }
     let before = read(&path)?;
     let wanted = (!args.remove).then_some(&entry);
@@ -92,7 +93,8 @@ pub(super) fn run(session: &Session, args: &Args) -> anyhow::Result<Status> {
     if session.json {
         print::json(&json!({"path": path, "changed": changed}))?;
     } else {
-        print::out(&format!("{word}: {NAME} in {}", path.display()))?;
+        let shown = path.strip_prefix(project.root()).unwrap_or(&path);
+        print::out(&format!("{word}: {NAME} in {}", shown.display()))?;
     }
     Ok(Status::Ok)
 }
