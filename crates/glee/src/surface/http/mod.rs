@@ -1,6 +1,7 @@
 //! The server: MCP over HTTP, behind one guard.
 
 mod guard;
+mod older;
 mod sessions;
 
 use std::net::SocketAddr;
@@ -73,6 +74,7 @@ impl Bound {
         let mcp = StreamableHttpService::new(move || Ok(server.connection()), manager, config);
         let router = Router::new()
             .route_service("/mcp", mcp)
+            .layer(middleware::from_fn(older::spare))
             .layer(middleware::from_fn_with_state(sessions, sessions::bind))
             .layer(middleware::from_fn_with_state(guard, guard::admit));
         // Small answers must not wait for the client's acknowledgement of earlier ones.

@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
-use super::server::{Served, home};
+use super::server::{ASKING, Served, home};
 use crate::support::{GLEE, Scene, repository, stderr, stdout};
 
 /// A tool that prints what it is told to.
@@ -25,24 +25,6 @@ approval: {{required: false}}
 "
     )
 }
-
-const ASKING: &str = "\
-name: asking
-description: Greet the user, after asking for the name
-kind: command
-version: 1
-inputs:
-  schema:
-    type: object
-    required: [name]
-    properties: {name: {type: string, description: A name}}
-outputs: {format: text}
-elicit:
-  - user: {message: What is your name?, fields: [name]}
-exec: {command: {entrypoint: printf, args: ['%s', 'Hello, ${name}!']}}
-permissions: {}
-approval: {required: false}
-";
 
 /// What the tools print, and what clients must see of it. Values that are no objects are wrapped,
 /// because clients of the older revisions refuse them.

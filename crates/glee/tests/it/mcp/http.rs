@@ -1,13 +1,13 @@
 //! `/mcp` of `glee serve`: who gets in, and what those who are in cannot do to it or to each other.
 
 use std::collections::BTreeSet;
-use std::io::Write;
+use std::io::Read;
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 
 use serde_json::{Value, json};
 
-use super::server::{Reply, Served, eventually, initialize, modern, running, scene, unique};
+use super::server::{Reply, Served, eventually, glee, initialize, modern, running, scene, unique};
 
 /// A session of the handshake era; gives its id.
 fn session(served: &Served) -> String {
@@ -135,6 +135,17 @@ fn the_token_is_for_its_owner_only_and_stays() {
     assert_eq!(Served::guarded(&scene).token, token);
 }
 
+#[test]
+fn a_revoked_token_is_of_no_use() {
+    let scene = scene();
+    let served = Served::guarded(&scene);
+    let bob = glee(&scene, &["token", "create", "bob"]);
+    eventually("bob is let in", || served.admits(&bob));
+    glee(&scene, &["token", "revoke", "bob"]);
+    eventually("bob is kept out", || !served.admits(&bob));
+    assert!(served.admits(served.token.as_deref().unwrap()));
+}
+
 /// Browsers send such a request to any address without asking first.
 #[test]
 fn only_json_is_read() {
@@ -214,6 +225,45 @@ fn sessions_are_counted() {
 }
 
 #[test]
+fn listeners_are_counted() {
+    let scene = scene();
+    let served = Served::open(&scene);
+    let params = modern(json!({"notifications": {"toolsListChanged": true}}));
+    let listen =
+        json!({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params});
+    let mut listening = Vec::new();
+    let refused = loop {
+        let mut stream = served.send("subscriptions/listen", "", &listen);
+        let said = beginning(&mut stream);
+        if said.contains("\"error\"") {
+            break said;
+        }
+        listening.push(stream);
+        assert!(listening.len() < 2000);
+    };
+    assert!(refused.contains("too many"), "{refused}");
+    // The others are not disturbed, and who goes makes room.
+    assert_eq!(text(&served.call(2, "tools/call", echo("new"))), "new");
+    listening.clear();
+    eventually("there is room again", || {
+        let mut stream = served.send("subscriptions/listen", "", &listen);
+        beginning(&mut stream).contains("acknowledged")
+    });
+}
+
+/// What comes up to the first message, and with it; the stream goes on.
+fn beginning(stream: &mut TcpStream) -> String {
+    let mut said = String::new();
+    while !said.contains("\"jsonrpc\"") {
+        let mut bytes = [0; 4096];
+        let read = stream.read(&mut bytes).unwrap();
+        assert_ne!(read, 0, "{said}");
+        said.push_str(&String::from_utf8_lossy(&bytes[..read]));
+    }
+    said
+}
+
+#[test]
 fn an_unknown_session_is_not_found() {
     let scene = scene();
     let served = Served::guarded(&scene);
@@ -229,7 +279,9 @@ fn a_session_belongs_to_who_began_it() {
     let served = Served::guarded(&scene);
     let session = session(&served);
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string();
-    let bob = format!("Bearer {}", served.admit("bob"));
+    let bob = glee(&scene, &["token", "create", "bob"]);
+    eventually("bob is let in", || served.admits(&bob));
+    let bob = format!("Bearer {bob}");
     for method in ["POST", "GET", "DELETE"] {
         let headers = [
             ("Mcp-Session-Id", session.as_str()),
@@ -286,18 +338,8 @@ fn a_client_that_goes_leaves_no_process() {
     let served = Served::open(&scene);
     let seconds = unique();
     let params = modern(json!({"name": "sleep", "arguments": {"seconds": seconds}}));
-    let call =
-        json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string();
-    let mut stream = TcpStream::connect(&served.address).unwrap();
-    write!(
-        stream,
-        "POST /mcp HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n\
-         Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\n\
-         Mcp-Method: tools/call\r\nMcp-Name: sleep\r\nContent-Length: {}\r\n\r\n{call}",
-        served.address,
-        call.len()
-    )
-    .unwrap();
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    let stream = served.send("tools/call", "sleep", &call);
     eventually("the tool runs", || running(&seconds));
     drop(stream);
     eventually("the tool is gone", || !running(&seconds));

@@ -4,5 +4,6 @@ mod agents;
 mod clients;
 mod conformance;
 mod http;
+mod principals;
 mod server;
 mod stdio;

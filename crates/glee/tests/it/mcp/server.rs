@@ -10,9 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
-use crate::support::{GLEE, Scene};
+use crate::support::{GLEE, Scene, stderr, stdout};
 
 /// Long enough for a busy machine; a test that waits so long has failed.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
@@ -36,6 +35,13 @@ pub(super) fn home(scene: &Scene) -> PathBuf {
     let home = scene.root.join("home");
     fs::create_dir_all(&home).unwrap();
     home
+}
+
+/// What a command prints, with the same home as the servers.
+pub(super) fn glee(scene: &Scene, args: &[&str]) -> String {
+    let output = command(scene, args).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    stdout(&output).trim().to_owned()
 }
 
 /// What a child says on a stream, read all the time so that it never blocks.
@@ -159,12 +165,15 @@ pub(super) fn initialize(version: &str) -> Value {
     })
 }
 
-/// The parameters of a request of the stateless era.
+/// The parameters of a request of the stateless era, by a client that can be asked and can wait.
 pub(super) fn modern(params: Value) -> Value {
     let mut params = params;
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientCapabilities": {
+            "elicitation": {"form": {}},
+            "extensions": {"io.modelcontextprotocol/tasks": {}},
+        },
         "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
     });
     params
@@ -229,19 +238,11 @@ impl Served {
         file.unwrap()
     }
 
-    /// Lets somebody else in, and gives their token.
-    pub(super) fn admit(&self, name: &str) -> String {
-        let token = format!("the token of {name}");
-        let hash = data_encoding::HEXLOWER.encode(&Sha256::digest(&token));
-        let list = self.token_file().with_file_name("tokens");
-        let listed = fs::read_to_string(&list).unwrap();
-        fs::write(list, format!("{listed}{hash} {name}\n")).unwrap();
-        eventually("the token is known", || {
-            let authorization = format!("Bearer {token}");
-            let reply = self.request("GET", &[("Authorization", &authorization)], b"");
-            reply.status != 401
-        });
-        token
+    /// Whether somebody with this token would be heard.
+    pub(super) fn admits(&self, token: &str) -> bool {
+        let authorization = format!("Bearer {token}");
+        let reply = self.request("GET", &[("Authorization", &authorization)], b"");
+        reply.status != 401
     }
 
     pub(super) fn url(&self) -> String {
@@ -284,15 +285,46 @@ impl Served {
             headers.retain(|(it, _)| !it.eq_ignore_ascii_case(name));
             headers.push(((*name).to_owned(), (*value).to_owned()));
         }
-        headers.retain(|(_, value)| !value.is_empty());
         exchange(&self.address, method, &headers, body)
+    }
+
+    /// Sends a request of the stateless era and leaves its answer on the connection.
+    pub(super) fn send(&self, method: &str, name: &str, message: &Value) -> TcpStream {
+        let mut headers = self.headers();
+        headers.extend([
+            ("MCP-Protocol-Version".into(), "2026-07-28".into()),
+            ("Mcp-Method".into(), method.into()),
+            ("Mcp-Name".into(), name.into()),
+        ]);
+        send(
+            &self.address,
+            "POST",
+            &headers,
+            message.to_string().as_bytes(),
+        )
     }
 
     /// A request of the stateless era.
     pub(super) fn call(&self, id: u64, method: &str, params: Value) -> Reply {
-        let name = params["name"].as_str().unwrap_or_default().to_owned();
+        self.call_as(self.token.as_deref(), id, method, params)
+    }
+
+    /// A request of the stateless era, by whoever has this token.
+    pub(super) fn call_as(
+        &self,
+        token: Option<&str>,
+        id: u64,
+        method: &str,
+        params: Value,
+    ) -> Reply {
+        let name = ["name", "uri", "taskId"]
+            .iter()
+            .find_map(|it| params[it].as_str());
+        let name = name.unwrap_or_default().to_owned();
+        let authorization = token.map(|it| format!("Bearer {it}")).unwrap_or_default();
         self.post(
             &[
+                ("Authorization", &authorization),
                 ("MCP-Protocol-Version", "2026-07-28"),
                 ("Mcp-Method", method),
                 ("Mcp-Name", &name),
@@ -351,18 +383,20 @@ impl Reply {
     }
 }
 
+fn exchange(address: &str, method: &str, headers: &[(String, String)], body: &[u8]) -> Reply {
+    let mut stream = send(address, method, headers, body);
+    let mut bytes = Vec::new();
+    let _ = stream.read_to_end(&mut bytes);
+    parse(&bytes)
+}
+
 /// One request on a connection of its own, byte for byte as given: no client library would send what
 /// some of the tests send.
-pub(super) fn exchange(
-    address: &str,
-    method: &str,
-    headers: &[(String, String)],
-    body: &[u8],
-) -> Reply {
+fn send(address: &str, method: &str, headers: &[(String, String)], body: &[u8]) -> TcpStream {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut head = format!("{method} /mcp HTTP/1.1\r\n");
-    for (name, value) in headers {
+    for (name, value) in headers.iter().filter(|(_, value)| !value.is_empty()) {
         head.push_str(&format!("{name}: {value}\r\n"));
     }
     head.push_str(&format!(
@@ -372,9 +406,7 @@ pub(super) fn exchange(
     stream.write_all(head.as_bytes()).unwrap();
     // A server that refuses a request may stop reading it; its answer is what counts.
     let _ = stream.write_all(body);
-    let mut bytes = Vec::new();
-    let _ = stream.read_to_end(&mut bytes);
-    parse(&bytes)
+    stream
 }
 
 fn parse(bytes: &[u8]) -> Reply {
@@ -415,10 +447,30 @@ fn unchunk(mut body: &[u8]) -> Vec<u8> {
     whole
 }
 
-/// A project with a tool that repeats, one that takes its time, and one that tells how far it is.
+/// A tool that needs an answer.
+pub(super) const ASKING: &str = "\
+name: asking
+description: Greet the user, after asking for the name
+kind: command
+version: 1
+inputs:
+  schema:
+    type: object
+    required: [name]
+    properties: {name: {type: string, description: A name}}
+outputs: {format: text}
+elicit:
+  - user: {message: What is your name?, fields: [name]}
+exec: {command: {entrypoint: printf, args: ['%s', 'Hello, ${name}!']}}
+permissions: {}
+approval: {required: false}
+";
+
+/// A project with a tool that repeats, one that takes its time, one that does so as a task, one that asks,
+/// and one that tells how far it is.
 pub(super) fn scene() -> Scene {
     let scene = Scene::new();
-    let tool = |name: &str, properties: &str, command: &str| {
+    let tool = |name: &str, properties: &str, rest: &str| {
         let manifest = format!(
             "name: {name}
 description: A tool for tests
@@ -426,7 +478,7 @@ kind: command
 version: 1
 inputs: {{schema: {{type: object, additionalProperties: false, properties: {properties}}}}}
 outputs: {{format: text}}
-exec: {{command: {command}}}
+{rest}
 permissions: {{}}
 approval: {{required: false}}
 "
@@ -436,14 +488,20 @@ approval: {{required: false}}
     tool(
         "echo",
         "{text: {type: string, description: What to repeat}}",
-        "{entrypoint: cat, stdin: '${text}'}",
+        "exec: {command: {entrypoint: cat, stdin: '${text}'}}",
     );
     tool(
         "sleep",
         "{seconds: {type: string, description: How long}}",
-        "{entrypoint: sleep, args: ['${seconds}'], timeout_ms: 900000}",
+        "exec: {command: {entrypoint: sleep, args: ['${seconds}'], timeout_ms: 900000}}",
     );
-    tool("note", "{}", "{entrypoint: ./note.sh}");
+    tool(
+        "slow",
+        "{}",
+        "exec: {command: {entrypoint: sleep, args: ['600']}}\ntask: supported",
+    );
+    scene.write(".glee/tools/asking/tool.yml", ASKING);
+    tool("note", "{}", "exec: {command: {entrypoint: ./note.sh}}");
     scene.write(
         "note.sh",
         "#!/bin/sh\necho '{\"progress\": 1, \"total\": 2, \"message\": \"half\"}' >&\"$GLEE_NOTES_FD\"\n",
