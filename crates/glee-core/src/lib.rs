@@ -24,6 +24,7 @@ pub mod redact;
 pub mod resource;
 pub mod runtime;
 pub mod schema;
+pub mod search;
 pub mod secret;
 pub mod shape;
 pub mod template;

@@ -57,6 +57,33 @@ pub fn is_model_safe(name: &str) -> bool {
             .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }
 
+/// What models are shown for each of these names, in order: only letters, digits, `_` and `-`, and no
+/// two alike, also not to those who fold case and dashes.
+pub fn for_models<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    let mut taken = std::collections::HashSet::new();
+    names
+        .into_iter()
+        .map(|name| {
+            let safe: String = name
+                .chars()
+                .take(MAX_NAME)
+                .map(|c| match c {
+                    _ if c.is_ascii_alphanumeric() || c == '_' || c == '-' => c,
+                    _ => '_',
+                })
+                .collect();
+            let mut shown = safe.clone();
+            let mut count = 2;
+            while !taken.insert(shown.to_ascii_lowercase().replace('-', "_")) {
+                let number = format!("_{count}");
+                shown = safe[..safe.len().min(MAX_NAME - number.len())].to_owned() + &number;
+                count += 1;
+            }
+            shown
+        })
+        .collect()
+}
+
 fn is_allowed(c: char) -> bool {
     c.is_alphanumeric() && !is_invisible(c) || matches!(c, '_' | '-' | '.')
 }
@@ -109,6 +136,18 @@ mod tests {
             assert!(check(bad).is_err(), "{bad:?}");
         }
         assert_eq!(check(&"x".repeat(65)), Err(NameError::TooLong(65)));
+    }
+
+    #[test]
+    fn names_for_models() {
+        assert_eq!(
+            for_models(["a.b", "a-b", "A_b", "Käse", "a_b_2"]),
+            ["a_b", "a-b_2", "A_b_3", "K_se", "a_b_2_2"]
+        );
+        let long = "x".repeat(64);
+        let shown = for_models([long.as_str(), long.as_str()]);
+        assert!(shown.iter().all(|it| is_model_safe(it)));
+        assert_ne!(shown[0], shown[1]);
     }
 
     #[test]

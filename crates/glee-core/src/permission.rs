@@ -1,6 +1,7 @@
 //! What a tool asks for, what it may be given at most, and what one call is given.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
 use crate::host::HostPattern;
@@ -21,6 +22,19 @@ pub enum Network {
     Hosts(Vec<HostPattern>),
     /// Any public address.
     Public,
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Network::None => f.write_str("none"),
+            Network::Public => f.write_str("any public address"),
+            Network::Hosts(hosts) => {
+                let hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();
+                f.write_str(&hosts.join(", "))
+            }
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -46,6 +46,17 @@ impl Runtime {
         }
     }
 
+    /// Answers a call that is not even looked at. It is recorded like any other refusal.
+    pub fn turn_away(&self, call: Invocation, why: Failure) -> Outcome {
+        let failure = self.refuse(&call, Map::new(), why);
+        Outcome {
+            id: call.id,
+            tool: call.tool,
+            result: Err(failure),
+            meta: Meta::default(),
+        }
+    }
+
     /// The call as it would be made, for those who only want to look: nothing is asked, nothing is
     /// run, and every secret is a mask.
     pub fn preview(&self, call: &Invocation) -> Result<Admitted, Failure> {

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use glee_core::admit::{Gate, Invocation};
 use glee_core::catalog::{Catalog, Snapshot};
 use glee_core::model::ToolSpec;
-use glee_core::outcome::{Failure, Outcome};
+use glee_core::outcome::{Failure, FailureKind, Outcome};
 use glee_core::policy::{AgentCeiling, ManifestApproval};
 use glee_core::port::{Approver, Caller, Cancel, Clock, Party, Secrets};
 use glee_core::resource::Contents;
@@ -19,11 +19,11 @@ use serde_json::{Map, Value};
 use thiserror::Error;
 use uuid::Uuid;
 
-use crate::config::{self, Config, Sandboxing};
-use crate::dialect::{prompt, resource};
+use crate::config::{self, Config, Mcp, Sandboxing};
+use crate::dialect::{document, prompt, resource};
 use crate::exec::http::HttpPolicy;
 use crate::exec::{self, Cage, Egress, Executors, Stay};
-use crate::observe::audit::Audit;
+use crate::observe::audit::{self, Audit};
 use crate::project::Project;
 use crate::store::{digest, documents, manifests, resources};
 
@@ -43,6 +43,7 @@ pub struct App {
     project: Project,
     runtime: Runtime,
     cage: Cage,
+    mcp: Mcp,
     digests: Mutex<Digests>,
 }
 
@@ -123,6 +124,7 @@ impl App {
             project,
             runtime,
             cage,
+            mcp: config.mcp,
             digests,
         })
     }
@@ -134,6 +136,11 @@ impl App {
     /// What holds processes, for those who want to look at it or use it by hand.
     pub fn cage(&self) -> &Cage {
         &self.cage
+    }
+
+    /// How tools are shown to MCP clients.
+    pub fn mcp(&self) -> &Mcp {
+        &self.mcp
     }
 
     /// The tools, prompts and resources there are now.
@@ -170,6 +177,23 @@ impl App {
     pub fn read_resource(&self, uri: &str) -> Result<Contents, Failure> {
         let (resource, holes) = self.tools().find_resource(uri)?;
         resources::read(&resource, uri, &holes, self.project.root())
+    }
+
+    /// A tool's document, as it is on disk now.
+    pub fn manifest(&self, spec: &ToolSpec) -> Result<String, Failure> {
+        document::load(&spec.source)
+            .map_err(|err| Failure::new(FailureKind::FileNotFound, format!("the manifest {err}")))
+    }
+
+    /// The last lines of the audit.
+    pub fn audit_tail(&self) -> Result<String, Failure> {
+        audit::tail(&self.project.audit_log())
+            .map_err(|err| Failure::new(FailureKind::Internal, format!("the audit: {err}")))
+    }
+
+    /// Answers a call that is not even looked at; it is recorded all the same.
+    pub fn turn_away(&self, call: Call, why: Failure) -> Outcome {
+        self.runtime.turn_away(invocation(call), why)
     }
 
     pub async fn call(&self, call: Call) -> Outcome {

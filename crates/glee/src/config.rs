@@ -23,6 +23,37 @@ pub struct Config {
     pub allowed_hosts: Option<Vec<HostPattern>>,
     /// What happens when this machine cannot hold a tool to its permissions.
     pub sandbox: Sandboxing,
+    pub mcp: Mcp,
+}
+
+/// How tools are shown to MCP clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mcp {
+    pub exposure: Exposure,
+    /// About how many tokens of definitions `auto` shows at most.
+    pub budget_tokens: usize,
+    /// Larger results are given in part; the whole can be read by handle.
+    pub result_bytes: usize,
+}
+
+impl Default for Mcp {
+    fn default() -> Mcp {
+        Mcp {
+            exposure: Exposure::Auto,
+            budget_tokens: 8000,
+            result_bytes: 64 << 10,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exposure {
+    /// Every tool is listed.
+    Direct,
+    /// Only the tools that find and call others are listed.
+    Search,
+    /// Direct while the definitions are few, search when they are many.
+    Auto,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -118,6 +149,7 @@ pub fn read(text: String) -> Read {
             Some(WireSandbox::BestEffort) => Sandboxing::BestEffort,
             Some(WireSandbox::Off) => Sandboxing::Off,
         },
+        mcp: mcp(&wire.mcp),
         allowed_hosts: wire
             .http
             .allowed_hosts
@@ -129,6 +161,26 @@ pub fn read(text: String) -> Read {
         problems,
     }
 }
+
+fn mcp(wire: &WireMcp) -> Mcp {
+    let otherwise = Mcp::default();
+    Mcp {
+        exposure: match wire.exposure {
+            None | Some(WireExposure::Auto) => Exposure::Auto,
+            Some(WireExposure::Direct) => Exposure::Direct,
+            Some(WireExposure::Search) => Exposure::Search,
+        },
+        budget_tokens: wire
+            .budget_tokens
+            .map_or(otherwise.budget_tokens, |it| it as usize),
+        result_bytes: wire
+            .result_bytes
+            .map_or(otherwise.result_bytes, |it| (it as usize).max(LEAST_RESULT)),
+    }
+}
+
+/// Less than this says nothing.
+const LEAST_RESULT: usize = 1024;
 
 /// What holds for every tool of the project: `.glee/config.yml`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -142,6 +194,34 @@ struct Wire {
     /// What to do when this machine cannot hold a tool to its permissions; `required` unless given.
     #[serde(default)]
     sandbox: Option<WireSandbox>,
+    #[serde(default)]
+    mcp: WireMcp,
+}
+
+/// How tools are shown to MCP clients.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct WireMcp {
+    /// Whether clients are shown every tool, or only the tools to find and call them with; `auto` unless given.
+    #[serde(default)]
+    exposure: Option<WireExposure>,
+    /// How many tokens of definitions `auto` may show, about; 8 000 unless given.
+    #[serde(default)]
+    budget_tokens: Option<u32>,
+    /// Larger results are given in part, and wholly by handle; 65 536 unless given, 1 024 at least.
+    #[serde(default)]
+    result_bytes: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum WireExposure {
+    /// Every tool.
+    Direct,
+    /// Only the meta tools.
+    Search,
+    /// Every tool while the definitions fit the budget.
+    Auto,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]

@@ -10,5 +10,6 @@ pub mod problem;
 pub mod prompt;
 mod reader;
 pub mod resource;
+pub mod signature;
 pub mod strict;
 pub mod yaml;

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use glee_core::event::{Event, What};
@@ -20,8 +20,34 @@ const LONGEST_TEXT: usize = 1024;
 /// How long the rendering of all parameters grows before the rest is left out.
 const LONGEST_PARAMS: usize = 16 * 1024;
 
+/// What is read of the log's end, in bytes.
+const TAIL: u64 = 32 * 1024;
+
 pub struct Audit {
     path: PathBuf,
+}
+
+/// The last lines of a log; nothing when there is none.
+pub fn tail(path: &Path) -> io::Result<String> {
+    let file = match OpenOptions::new()
+        .read(true)
+        .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32)
+        .open(path)
+    {
+        Ok(file) => file,
+        Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
+        Err(err) => return Err(err),
+    };
+    let length = file.metadata()?.len();
+    let start = length.saturating_sub(TAIL);
+    let mut bytes = vec![0; (length - start) as usize];
+    file.read_exact_at(&mut bytes, start)?;
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    Ok(match text.split_once('\n') {
+        // The first line may be the end of one.
+        Some((_, whole)) if start > 0 => whole.to_owned(),
+        _ => text,
+    })
 }
 
 impl Audit {

@@ -4,3 +4,5 @@ pub mod digest;
 pub mod documents;
 pub mod manifests;
 pub mod resources;
+pub mod results;
+pub mod tokens;

@@ -14,6 +14,7 @@ mod examples;
 mod generated;
 mod http;
 mod layers;
+mod mcp;
 mod notes;
 mod properties;
 mod support;

@@ -1,9 +1,11 @@
 //! The command line.
 
+mod connect;
 mod doctor;
 mod init;
 mod lint;
 mod list;
+mod mcp;
 mod new;
 mod params;
 mod present;
@@ -11,9 +13,11 @@ mod print;
 mod run;
 mod sandbox;
 mod schema;
+mod serve;
 mod show;
 mod status;
 mod test;
+mod token;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -68,6 +72,10 @@ enum Command {
     Show(show::Args),
     Run(run::Args),
     Test(test::Args),
+    Mcp(mcp::Args),
+    Serve(serve::Args),
+    Connect(connect::Args),
+    Token(token::Args),
     Schema(schema::Args),
     /// Tell what glee finds on this machine and in this project
     Doctor,
@@ -101,6 +109,10 @@ pub fn main() -> ExitCode {
         Command::Show(args) => show::run(&context, &args),
         Command::Run(args) => run::run(&context, args),
         Command::Test(args) => test::run(&context, &args),
+        Command::Connect(args) => connect::run(&context, &args),
+        Command::Token(args) => token::run(&context, args),
+        Command::Serve(args) => serve::run(&context, args),
+        Command::Mcp(args) => mcp::run(&context, &args),
         Command::Schema(args) => schema::run(&args),
         Command::Doctor => doctor::run(&context),
         Command::Sandbox(args) => sandbox::run(&context, args),

@@ -1,0 +1,93 @@
+//! Results that were too large to be shown whole, kept for a while for the one who asked.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use uuid::Uuid;
+
+/// How long a result can be read again.
+pub const KEPT_FOR: Duration = Duration::from_secs(15 * 60);
+/// All of them together take no more than this; the oldest go first.
+const MOST_BYTES: usize = 64 << 20;
+
+#[derive(Default)]
+pub struct Results(Mutex<VecDeque<Kept>>);
+
+struct Kept {
+    id: String,
+    owner: String,
+    text: Arc<str>,
+    until: Instant,
+}
+
+impl Results {
+    /// Keeps a text and gives its handle. A handle cannot be guessed, and serves only its owner.
+    pub fn keep(&self, owner: &str, text: String) -> String {
+        let id = Uuid::new_v4().simple().to_string();
+        let mut kept = self.lock();
+        kept.push_back(Kept {
+            id: id.clone(),
+            owner: owner.to_owned(),
+            text: text.into(),
+            until: Instant::now() + KEPT_FOR,
+        });
+        let mut bytes: usize = kept.iter().map(|it| it.text.len()).sum();
+        while let Some(oldest) = kept.front()
+            && (bytes > MOST_BYTES || oldest.until < Instant::now())
+        {
+            bytes -= oldest.text.len();
+            kept.pop_front();
+        }
+        id
+    }
+
+    /// What is no longer there and what is somebody else's look the same.
+    pub fn get(&self, owner: &str, id: &str) -> Option<Arc<str>> {
+        let now = Instant::now();
+        self.lock()
+            .iter()
+            .find(|it| it.id == id && it.owner == owner && it.until >= now)
+            .map(|it| it.text.clone())
+    }
+
+    /// The handles of one owner, oldest first, with the size of each text.
+    pub fn of(&self, owner: &str) -> Vec<(String, usize)> {
+        let now = Instant::now();
+        self.lock()
+            .iter()
+            .filter(|it| it.owner == owner && it.until >= now)
+            .map(|it| (it.id.clone(), it.text.len()))
+            .collect()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<Kept>> {
+        // Whole after every statement, so a panic elsewhere has broken nothing in it.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_owner_reads() {
+        let results = Results::default();
+        let id = results.keep("a", "text".into());
+        assert_eq!(results.get("a", &id).as_deref(), Some("text"));
+        assert_eq!(results.get("b", &id), None);
+        assert!(results.of("b").is_empty());
+    }
+
+    #[test]
+    fn the_oldest_go_when_there_is_too_much() {
+        let results = Results::default();
+        let first = results.keep("a", "x".repeat(MOST_BYTES / 2));
+        let second = results.keep("a", "x".repeat(MOST_BYTES / 2));
+        let third = results.keep("a", "x".into());
+        assert_eq!(results.get("a", &first), None);
+        assert!(results.get("a", &second).is_some());
+        assert!(results.get("a", &third).is_some());
+    }
+}

@@ -1,0 +1,138 @@
+//! The tokens of those who may use a server. Only their hashes are kept, but for the first one, which
+//! glee makes itself and which people must be able to read.
+//!
+//! They stand outside of the project: a tool that may read the project must not become a client.
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+/// The principal of the token that is made at the first start.
+pub const OWNER: &str = "owner";
+
+pub struct Tokens {
+    directory: PathBuf,
+}
+
+impl Tokens {
+    /// The tokens of the project with this root.
+    pub fn of(root: &Path) -> io::Result<Tokens> {
+        let project = HEXLOWER.encode(&Sha256::digest(root.as_os_str().as_encoded_bytes())[..8]);
+        Ok(Tokens {
+            directory: state()?.join(project),
+        })
+    }
+
+    /// Where the first token can be read.
+    pub fn owner_file(&self) -> PathBuf {
+        self.directory.join("token")
+    }
+
+    /// Makes the first token, unless it is there.
+    pub fn ensure_owner(&self) -> io::Result<()> {
+        if self.list()?.iter().any(|it| it.0 == OWNER) && self.owner_file().exists() {
+            return Ok(());
+        }
+        let token = self.create(OWNER)?;
+        let path = self.owner_file();
+        let mut file = private(&path)?;
+        writeln!(file, "{token}")?;
+        file.sync_all()
+    }
+
+    /// Makes a token for a principal, in place of the one it had.
+    pub fn create(&self, name: &str) -> io::Result<String> {
+        let token = format!(
+            "glee_{}",
+            BASE64URL_NOPAD
+                .encode(&[Uuid::new_v4().into_bytes(), Uuid::new_v4().into_bytes()].concat())
+        );
+        let mut all = self.list()?;
+        all.retain(|it| it.0 != name);
+        all.push((name.to_owned(), hash(&token)));
+        self.save(&all)?;
+        Ok(token)
+    }
+
+    /// Whether there was such a principal.
+    pub fn revoke(&self, name: &str) -> io::Result<bool> {
+        let mut all = self.list()?;
+        let before = all.len();
+        all.retain(|it| it.0 != name);
+        self.save(&all)?;
+        Ok(all.len() < before)
+    }
+
+    /// Principals and the hashes of their tokens.
+    pub fn list(&self) -> io::Result<Vec<(String, String)>> {
+        let mut text = String::new();
+        match File::open(self.file()) {
+            Ok(file) => file.take(1 << 20).read_to_string(&mut text)?,
+            Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(err) => return Err(err),
+        };
+        Ok(text
+            .lines()
+            .filter_map(|line| line.split_once(' '))
+            .map(|(hash, name)| (name.to_owned(), hash.to_owned()))
+            .collect())
+    }
+
+    fn file(&self) -> PathBuf {
+        self.directory.join("tokens")
+    }
+
+    fn save(&self, all: &[(String, String)]) -> io::Result<()> {
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.directory)?;
+        let mut file = tempfile::NamedTempFile::new_in(&self.directory)?;
+        for (name, hash) in all {
+            writeln!(file, "{hash} {name}")?;
+        }
+        file.as_file()
+            .set_permissions(Permissions::from_mode(0o600))?;
+        file.as_file().sync_all()?;
+        file.persist(self.file())?;
+        File::open(&self.directory)?.sync_all()
+    }
+}
+
+/// What is kept of a token. Hashes are compared, so how long that takes tells nothing of the token.
+pub fn hash(token: &str) -> String {
+    HEXLOWER.encode(&Sha256::digest(token))
+}
+
+fn private(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)?;
+    // The mode above holds only for a file that was not there.
+    file.set_permissions(Permissions::from_mode(0o600))?;
+    Ok(file)
+}
+
+/// Where programs keep what is neither config nor cache.
+fn state() -> io::Result<PathBuf> {
+    let of = |name: &str| std::env::var_os(name).filter(|it| !it.is_empty());
+    let base = match (of("XDG_STATE_HOME"), of("HOME")) {
+        (Some(state), _) => PathBuf::from(state),
+        (None, Some(home)) => Path::new(&home).join(".local/state"),
+        (None, None) => {
+            return Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                "neither XDG_STATE_HOME nor HOME is set, so there is no place for tokens",
+            ));
+        }
+    };
+    Ok(base.join("glee"))
+}

@@ -1,0 +1,196 @@
+//! Who comes in: nobody through a web page or a name of somebody else's, and nobody without a token.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use crate::store::tokens::{Tokens, hash};
+use crate::surface::mcp::Principal;
+
+/// How long a revoked token may still be good for.
+const FRESH: Duration = Duration::from_secs(1);
+
+pub struct Guard {
+    hosts: Vec<String>,
+    admission: Admission,
+    known: ArcSwap<Known>,
+}
+
+/// Hashes of tokens and whose they are, as they were a moment ago.
+struct Known {
+    at: Instant,
+    principals: HashMap<String, Principal>,
+}
+
+impl Known {
+    /// Tokens that cannot be read admit nobody.
+    fn read(admission: &Admission) -> Known {
+        let listed = match admission {
+            Admission::Token(tokens) => tokens.list().unwrap_or_default(),
+            Admission::Anyone(_) => Vec::new(),
+        };
+        Known {
+            at: Instant::now(),
+            principals: listed
+                .into_iter()
+                .map(|(name, hash)| (hash, Principal(name)))
+                .collect(),
+        }
+    }
+}
+
+/// What a client must show.
+pub enum Admission {
+    Token(Tokens),
+    Anyone(Principal),
+}
+
+impl Guard {
+    pub fn new(hosts: Vec<String>, admission: Admission) -> Guard {
+        Guard {
+            known: ArcSwap::from_pointee(Known::read(&admission)),
+            hosts,
+            admission,
+        }
+    }
+
+    fn known(&self) -> Arc<Known> {
+        let known = self.known.load_full();
+        if known.at.elapsed() < FRESH {
+            return known;
+        }
+        let known = Arc::new(Known::read(&self.admission));
+        self.known.store(known.clone());
+        known
+    }
+
+    /// A page that resolves its own name to this machine still sends its own name.
+    fn is_ours(&self, authority: &str) -> bool {
+        let host = match authority.rsplit_once(':') {
+            Some((host, port)) if port.bytes().all(|it| it.is_ascii_digit()) => host,
+            _ => authority,
+        };
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        let is_here = bare.eq_ignore_ascii_case("localhost")
+            || bare.parse::<IpAddr>().is_ok_and(|it| it.is_loopback());
+        is_here || self.hosts.iter().any(|it| it.eq_ignore_ascii_case(host))
+    }
+
+    fn check_host(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Response> {
+        let named = headers
+            .get(header::HOST)
+            .map(|it| it.to_str().unwrap_or_default())
+            .or(uri.authority().map(|it| it.as_str()));
+        match named {
+            Some(host) if self.is_ours(host) => Ok(()),
+            _ => Err(refuse(
+                StatusCode::FORBIDDEN,
+                "this server is not called that; name it with `glee serve --host NAME`",
+            )),
+        }
+    }
+
+    fn check_origin(&self, headers: &HeaderMap) -> Result<(), Response> {
+        let Some(origin) = headers.get(header::ORIGIN) else {
+            return Ok(());
+        };
+        let uri = origin.to_str().ok().and_then(|it| it.parse::<Uri>().ok());
+        match uri.as_ref().and_then(Uri::authority) {
+            Some(authority) if self.is_ours(authority.as_str()) => Ok(()),
+            _ => Err(refuse(
+                StatusCode::FORBIDDEN,
+                "pages of other origins may not call this server",
+            )),
+        }
+    }
+
+    fn principal(&self, headers: &HeaderMap) -> Result<Principal, Response> {
+        if let Admission::Anyone(principal) = &self.admission {
+            return Ok(principal.clone());
+        }
+        let shown = headers
+            .get(header::AUTHORIZATION)
+            .and_then(|it| it.to_str().ok())
+            .and_then(|it| it.split_once(' '))
+            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+            .map(|(_, token)| token.trim());
+        let known = shown.and_then(|it| self.known().principals.get(&hash(it)).cloned());
+        known.ok_or_else(|| {
+            let mut response = refuse(
+                StatusCode::UNAUTHORIZED,
+                "send `Authorization: Bearer TOKEN`; `glee serve` says where the token is",
+            );
+            let scheme = header::HeaderValue::from_static("Bearer realm=\"glee\"");
+            response
+                .headers_mut()
+                .insert(header::WWW_AUTHENTICATE, scheme);
+            response
+        })
+    }
+}
+
+pub(super) async fn admit(
+    State(guard): State<Arc<Guard>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let checked = guard
+        .check_host(request.uri(), request.headers())
+        .and_then(|()| guard.check_origin(request.headers()))
+        .and_then(|()| guard.principal(request.headers()));
+    match checked {
+        Ok(principal) => {
+            request.extensions_mut().insert(principal);
+            // Nothing further in has a use for it, and what nobody has nobody can leak.
+            request.headers_mut().remove(header::AUTHORIZATION);
+            next.run(request).await
+        }
+        Err(refused) => refused,
+    }
+}
+
+pub(super) fn refuse(status: StatusCode, why: &str) -> Response {
+    (status, format!("{why}\n")).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_this_machine() {
+        let guard = Guard::new(
+            vec!["tools.example".into()],
+            Admission::Anyone(Principal("x".into())),
+        );
+        for ours in [
+            "localhost",
+            "LOCALHOST:80",
+            "127.0.0.1:1",
+            "[::1]:8080",
+            "127.1.2.3",
+            "tools.example:443",
+        ] {
+            assert!(guard.is_ours(ours), "{ours}");
+        }
+        for other in [
+            "",
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "10.0.0.1",
+            "0.0.0.0",
+            "tools.example.evil",
+            "localhost:80:evil",
+        ] {
+            assert!(!guard.is_ours(other), "{other}");
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! One call of one tool, from a client's request to its answer.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError};
+
+use glee_core::elicit::elicit;
+use glee_core::model::{Tasks, ToolSpec};
+use glee_core::outcome::{Failure, FailureKind, Outcome};
+use glee_core::port::{Caller, Cancel, Party};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, ClientCapabilities, CreateTaskResult,
+    InputRequiredResult, InputResponses,
+};
+use rmcp::service::RequestContext;
+use rmcp::{ErrorData, RoleServer};
+use serde_json::{Map, Value};
+
+use super::line::{Line, Unanswered};
+use super::shown::Shown;
+use super::{Server, meta, protocol, result, seal};
+use crate::app::Call;
+
+/// Calls that wait for their turn; more are turned away.
+pub(super) const MOST_WAITING: usize = 4096;
+
+/// A call of a tool, as a client makes it.
+pub(super) struct Asked {
+    tool: String,
+    args: Map<String, Value>,
+    responses: Option<InputResponses>,
+    state: Option<String>,
+}
+
+impl Server {
+    pub(super) async fn call(
+        &self,
+        params: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let caller = self.caller(&context);
+        let shown = self.shown();
+        let args = params.arguments.unwrap_or_default();
+        if !meta::is_one(&params.name) {
+            let asked = Asked {
+                tool: params.name.into_owned(),
+                args,
+                responses: params.input_responses,
+                state: params.request_state,
+            };
+            return self.invoke(asked, caller, &shown, context).await;
+        }
+        let mut args = match meta::check(&params.name, args) {
+            Ok(args) => args,
+            Err(failure) => return Ok(result::error(&failure, &self.shelf(&caller)).into()),
+        };
+        if params.name != meta::CALL {
+            return Ok(meta::answer(&params.name, &args, &shown, &self.shelf(&caller)).into());
+        }
+        let asked = Asked {
+            tool: args["name"].as_str().unwrap_or_default().to_owned(),
+            args: match args.remove("params") {
+                Some(Value::Object(inner)) => inner,
+                _ => Map::new(),
+            },
+            responses: params.input_responses,
+            state: params.request_state,
+        };
+        self.invoke(asked, caller, &shown, context).await
+    }
+
+    /// One call of one tool, whichever way it was named.
+    async fn invoke(
+        &self,
+        asked: Asked,
+        caller: Caller,
+        shown: &Shown,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let spec = shown.find(&asked.tool).map(|it| it.spec.clone());
+        let tool = spec.as_ref().map_or(asked.tool, |it| it.name.clone());
+        let is_task = is_task(spec.as_deref(), &context)?;
+        let purpose = seal::purpose(&caller.name, &tool, &Value::Object(asked.args.clone()));
+        let (answers, approved) = self.answers(&purpose, asked.responses, asked.state)?;
+        let line = Arc::new(self.line(&context, answers, approved));
+        if is_task {
+            let mut args = asked.args;
+            if let Some(round) = self
+                .ask_first(spec.as_deref(), &mut args, &purpose, &line)
+                .await?
+            {
+                return Ok(round.into());
+            }
+            let task = self.spawn(tool, args, caller, spec);
+            return Ok(CreateTaskResult::new(task?).into());
+        }
+        let cancel = Cancel::when(context.ct.clone().cancelled_owned());
+        let outcome = self
+            .run(tool, asked.args, caller.clone(), cancel, line.clone())
+            .await;
+        line.finish().await;
+        if let Some(round) = self.next_round(&purpose, &line)? {
+            return Ok(round.into());
+        }
+        Ok(result::render(&outcome, spec.as_deref(), &self.shelf(&caller)).into())
+    }
+
+    /// A tool that only runs as a task asks before the task begins; one that merely may, asks when its
+    /// caller comes back.
+    async fn ask_first(
+        &self,
+        spec: Option<&ToolSpec>,
+        args: &mut Map<String, Value>,
+        purpose: &str,
+        line: &Line,
+    ) -> Result<Option<InputRequiredResult>, ErrorData> {
+        let Some(spec) = spec.filter(|it| it.tasks == Tasks::Required) else {
+            return Ok(None);
+        };
+        let asked = elicit(&spec.elicit, &spec.inputs, args, line).await;
+        match self.next_round(purpose, line)? {
+            Some(round) => Ok(Some(round)),
+            None => asked.map(|()| None).map_err(protocol),
+        }
+    }
+
+    /// Takes its turn and runs.
+    pub(super) async fn run(
+        &self,
+        tool: String,
+        args: Map<String, Value>,
+        caller: Caller,
+        cancel: Cancel,
+        party: Arc<dyn Party>,
+    ) -> Outcome {
+        let call = Call {
+            tool,
+            args,
+            caller,
+            timeout: None,
+            cancel,
+            party,
+        };
+        let Ok(_waiting) = self.shared.waiting.try_acquire() else {
+            return self.shared.app.turn_away(
+                call,
+                Failure::new(
+                    FailureKind::RateLimited,
+                    format!("more than {MOST_WAITING} calls are waiting already"),
+                )
+                .retryable(),
+            );
+        };
+        let _running = self.shared.running.acquire().await;
+        self.shared.app.call(call).await
+    }
+
+    pub(super) fn line(
+        &self,
+        context: &RequestContext<RoleServer>,
+        answers: BTreeMap<String, Value>,
+        approved: Option<String>,
+    ) -> Line {
+        let level = *self.level.lock().unwrap_or_else(PoisonError::into_inner);
+        Line::new(context, level, answers, approved)
+    }
+
+    /// What a client has answered in this round and those before, and the call that a person was asked
+    /// about. An answer without the seal is as good as an argument; it approves nothing.
+    pub(super) fn answers(
+        &self,
+        purpose: &str,
+        responses: Option<InputResponses>,
+        state: Option<String>,
+    ) -> Result<(BTreeMap<String, Value>, Option<String>), ErrorData> {
+        let mut answers = BTreeMap::new();
+        let mut approved = None;
+        if let Some(state) = state {
+            let carried = self.shared.seals.open(purpose, &state)?;
+            answers = carried.answers;
+            approved = carried.approval;
+        }
+        answers.extend(responses.unwrap_or_default());
+        Ok((answers, approved))
+    }
+
+    /// What a stateless client must be asked before it calls again, if anything.
+    pub(super) fn next_round(
+        &self,
+        purpose: &str,
+        line: &Line,
+    ) -> Result<Option<InputRequiredResult>, ErrorData> {
+        let Unanswered {
+            requests,
+            lacking,
+            approval,
+        } = line.take_unanswered();
+        if let Some(needed) = lacking {
+            return Err(ErrorData::missing_required_client_capability(needed));
+        }
+        if requests.is_empty() {
+            return Ok(None);
+        }
+        let answers = line.answers().clone();
+        let state = self.shared.seals.seal(purpose, answers, approval)?;
+        Ok(Some(InputRequiredResult::new(Some(requests), Some(state))))
+    }
+}
+
+/// Whether the call goes on in the background. A tool that only works so refuses clients that cannot
+/// come back for the answer.
+fn is_task(
+    spec: Option<&ToolSpec>,
+    context: &RequestContext<RoleServer>,
+) -> Result<bool, ErrorData> {
+    let can = context
+        .client_capabilities()
+        .is_some_and(|it| it.supports_tasks());
+    match spec.map_or(Tasks::Never, |it| it.tasks) {
+        Tasks::Never => Ok(false),
+        Tasks::Supported => Ok(can),
+        Tasks::Required if can => Ok(true),
+        Tasks::Required => Err(ErrorData::missing_required_client_capability(
+            ClientCapabilities::builder().enable_tasks().build(),
+        )),
+    }
+}

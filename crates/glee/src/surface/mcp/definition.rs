@@ -1,0 +1,116 @@
+//! How a tool is shown to MCP clients.
+
+use std::sync::Arc;
+
+use glee_core::model::{Exec, Method, ToolSpec};
+use glee_core::name::is_invisible;
+use glee_core::permission::Network;
+use rmcp::model::{MetaObject, Tool, ToolAnnotations};
+use serde_json::{Map, Value, json};
+
+/// Longest description, in bytes; clients cut later, and in the middle of a word.
+const LONGEST_DESCRIPTION: usize = 2048;
+
+/// Says which version of a tool's manifest and files a definition speaks of.
+pub(super) const DIGEST: &str = "dev.glee/digest";
+
+pub(super) fn of(
+    spec: &ToolSpec,
+    shown_as: String,
+    digest: Option<String>,
+    largest_result: usize,
+) -> Tool {
+    let mut tool = Tool::new(shown_as, description(&spec.description), inputs(spec));
+    tool.title = spec.title.as_deref().map(visible);
+    tool.output_schema = spec
+        .outputs
+        .schema
+        .as_ref()
+        .map(|it| Arc::new(outputs(it.source())));
+    let mut meta = Map::new();
+    if let Some(digest) = digest {
+        meta.insert(DIGEST.into(), digest.into());
+    }
+    if !spec.tags.is_empty() {
+        meta.insert("anthropic/searchHint".into(), spec.tags.join(" ").into());
+    }
+    meta.insert("anthropic/maxResultSizeChars".into(), largest_result.into());
+    tool.with_annotations(annotations(spec))
+        .with_meta(MetaObject(meta))
+}
+
+/// The author's schema as it is, but that what is asked for when it is absent is not required.
+fn inputs(spec: &ToolSpec) -> Arc<Map<String, Value>> {
+    let mut schema = spec
+        .inputs
+        .source()
+        .as_object()
+        .cloned()
+        .unwrap_or_default();
+    if let Some(Value::Array(required)) = schema.get_mut("required") {
+        let asked = |name: &Value| {
+            spec.elicit
+                .iter()
+                .flat_map(|round| &round.0)
+                .any(|(_, request)| request.fills().iter().any(|it| name == it))
+        };
+        required.retain(|name| !asked(name));
+    }
+    Arc::new(schema)
+}
+
+/// The root of what clients get is always an object; any other value stands below `result`.
+fn outputs(schema: &Value) -> Map<String, Value> {
+    match schema {
+        Value::Object(map) if is_object(schema) => map.clone(),
+        other => json!({
+            "type": "object",
+            "properties": {"result": other},
+            "required": ["result"]
+        })
+        .as_object()
+        .cloned()
+        .unwrap_or_default(),
+    }
+}
+
+/// Whether every value of the schema is an object, as far as its root says.
+pub(super) fn is_object(schema: &Value) -> bool {
+    schema["type"] == "object"
+}
+
+/// What a tool may do is known from its permissions; what its author says can only make it less
+/// harmless.
+fn annotations(spec: &ToolSpec) -> ToolAnnotations {
+    let only_asks = match &spec.exec {
+        Exec::Http(http) => matches!(http.method, Method::Get | Method::Head),
+        Exec::Command(_) | Exec::Python(_) => spec.permissions.network == Network::None,
+    };
+    let said = &spec.annotations;
+    let read_only = only_asks && spec.permissions.write.is_empty() && said.read_only != Some(false);
+    let network = matches!(spec.exec, Exec::Http(_)) || spec.permissions.network != Network::None;
+    ToolAnnotations::from_raw(
+        spec.title.as_deref().map(visible),
+        Some(read_only),
+        Some(!read_only && said.destructive.unwrap_or(true)),
+        Some(read_only || said.idempotent.unwrap_or(false)),
+        Some(network),
+    )
+}
+
+fn description(text: &str) -> String {
+    let mut text = visible(text);
+    if text.len() > LONGEST_DESCRIPTION {
+        let end = text.floor_char_boundary(LONGEST_DESCRIPTION - '…'.len_utf8());
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
+/// Without what a person who reviews it cannot see and a model can.
+pub(super) fn visible(text: &str) -> String {
+    text.chars()
+        .filter(|&c| c == '\n' || c == '\t' || !is_invisible(c))
+        .collect()
+}

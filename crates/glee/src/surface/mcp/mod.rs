@@ -1,0 +1,380 @@
+//! MCP: the tools of a project for any client, in both eras of the protocol.
+
+#![expect(
+    deprecated,
+    reason = "clients of the handshake era still ask for logs, and are asked for samples and roots"
+)]
+
+mod approval;
+mod call;
+mod change;
+mod complete;
+mod definition;
+mod line;
+mod meta;
+mod prompt;
+mod resource;
+mod result;
+mod seal;
+mod shown;
+mod task;
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwapOption;
+use futures_util::FutureExt;
+use glee_core::outcome::{Failure, FailureKind};
+use glee_core::port::Caller;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestParams,
+    CompleteResult, GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult,
+    Implementation, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
+    ListToolsResult, LoggingLevel, PaginatedRequestParams, ProtocolVersion,
+    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
+    SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool,
+    UnsubscribeRequestParams, UpdateTaskParams,
+};
+use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+use tokio::sync::{Semaphore, broadcast};
+
+use crate::app::App;
+use crate::store::results::Results;
+use crate::watch::Change;
+use result::Shelf;
+use seal::Seals;
+use shown::Shown;
+use task::Desks;
+
+/// Calls that run at once; more wait.
+const MOST_CALLS: usize = 256;
+/// Streams on which clients are told of changes.
+const MOST_LISTENERS: usize = 256;
+
+const VERSIONS: &[ProtocolVersion] = &[
+    ProtocolVersion::V_2025_03_26,
+    ProtocolVersion::V_2025_06_18,
+    ProtocolVersion::V_2025_11_25,
+    ProtocolVersion::V_2026_07_28,
+];
+
+/// Who is at the other end of a connection. Set by the surface that let them in, never by themselves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Principal(pub String);
+
+/// One connection's, or one request's, view of the server.
+#[derive(Clone)]
+pub struct Server {
+    shared: Arc<Shared>,
+    /// What a client of the handshake era wants to hear.
+    level: Arc<Mutex<Option<LoggingLevel>>>,
+    /// Resources that a client of the handshake era wants to hear about.
+    subscribed: Arc<Mutex<HashSet<String>>>,
+    /// Whoever no surface has named: the one process at the other end of a pipe.
+    otherwise: Principal,
+}
+
+struct Shared {
+    app: Arc<App>,
+    results: Results,
+    seals: Seals,
+    /// Made when it is first asked for.
+    shown: ArcSwapOption<Shown>,
+    waiting: Semaphore,
+    running: Semaphore,
+    listeners: Semaphore,
+    changes: broadcast::Sender<Change>,
+    desks: Desks,
+}
+
+impl Server {
+    pub fn new(app: Arc<App>, otherwise: Principal) -> Server {
+        Server {
+            shared: Arc::new(Shared {
+                app,
+                results: Results::default(),
+                seals: Seals::new(),
+                shown: ArcSwapOption::empty(),
+                waiting: Semaphore::new(call::MOST_WAITING),
+                running: Semaphore::new(MOST_CALLS),
+                listeners: Semaphore::new(MOST_LISTENERS),
+                changes: broadcast::Sender::new(64),
+                desks: Desks::default(),
+            }),
+            level: Arc::default(),
+            subscribed: Arc::default(),
+            otherwise,
+        }
+    }
+
+    /// For another connection to the same server.
+    pub fn connection(&self) -> Server {
+        Server {
+            level: Arc::default(),
+            subscribed: Arc::default(),
+            ..self.clone()
+        }
+    }
+
+    /// Tells every client that listens.
+    pub fn announce(&self, change: &Change) {
+        // Nobody may be listening.
+        let _ = self.shared.changes.send(change.clone());
+    }
+
+    /// What clients are shown of the tools there are now.
+    fn shown(&self) -> Arc<Shown> {
+        let now = self.shared.app.tools();
+        if let Some(shown) = self.shared.shown.load_full()
+            && Arc::ptr_eq(&shown.snapshot, &now)
+        {
+            return shown;
+        }
+        let shown = Arc::new(Shown::new(&self.shared.app, now));
+        self.shared.shown.store(Some(shown.clone()));
+        shown
+    }
+
+    fn caller(&self, context: &RequestContext<RoleServer>) -> Caller {
+        let named = context
+            .extensions
+            .get::<axum::http::request::Parts>()
+            .and_then(|it| it.extensions.get::<Principal>());
+        Caller {
+            name: named.unwrap_or(&self.otherwise).0.clone(),
+        }
+    }
+
+    fn shelf<'a>(&'a self, caller: &'a Caller) -> Shelf<'a> {
+        Shelf {
+            results: &self.shared.results,
+            owner: &caller.name,
+            largest: self.shared.app.mcp().result_bytes,
+        }
+    }
+}
+
+/// Nobody may wait for ever because something of ours broke.
+async fn answered<T>(
+    work: impl Future<Output = Result<T, ErrorData>>,
+    otherwise: impl FnOnce() -> Result<T, ErrorData>,
+) -> Result<T, ErrorData> {
+    AssertUnwindSafe(work)
+        .catch_unwind()
+        .await
+        .unwrap_or_else(|_| otherwise())
+}
+
+fn broken() -> Failure {
+    Failure::new(FailureKind::Internal, "glee itself failed; this is a bug")
+}
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder()
+            .enable_logging()
+            .enable_completions()
+            .enable_prompts()
+            .enable_prompts_list_changed()
+            .enable_resources()
+            .enable_resources_list_changed()
+            .enable_resources_subscribe()
+            .enable_tools()
+            .enable_tool_list_changed()
+            .enable_tasks()
+            .build();
+        ServerConfig::new(capabilities)
+            .with_server_info(Implementation::new("glee", env!("CARGO_PKG_VERSION")))
+            .with_instructions(INSTRUCTIONS)
+    }
+
+    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
+        Cow::Borrowed(VERSIONS)
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        tokio::spawn(change::tell(
+            self.shared.changes.subscribe(),
+            context.peer,
+            self.subscribed.clone(),
+        ));
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(self.shown().listed.clone()))
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        let shown = self.shown();
+        shown.find(name).map(|it| it.tool.clone())
+    }
+
+    async fn call_tool(
+        &self,
+        params: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let caller = self.caller(&context);
+        answered(self.call(params, context), || {
+            Ok(result::error(&broken(), &self.shelf(&caller)).into())
+        })
+        .await
+    }
+
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        let snapshot = self.shared.app.tools();
+        let prompts = snapshot.prompts().map(|it| prompt::definition(it));
+        Ok(ListPromptsResult::with_all_items(prompts.collect()))
+    }
+
+    async fn get_prompt(
+        &self,
+        params: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        answered(self.prompt(params, context), || Err(protocol(broken()))).await
+    }
+
+    async fn list_resources(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        Ok(ListResourcesResult::with_all_items(
+            self.resources(&self.caller(&context)),
+        ))
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(ListResourceTemplatesResult::with_all_items(
+            self.resource_templates(),
+        ))
+    }
+
+    async fn read_resource(
+        &self,
+        params: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let caller = self.caller(&context);
+        answered(async { self.read(&params.uri, &caller) }, || {
+            Err(protocol(broken()))
+        })
+        .await
+        .map(Into::into)
+    }
+
+    async fn subscribe(
+        &self,
+        params: SubscribeRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let mut subscribed = change::lock(&self.subscribed);
+        if subscribed.len() >= change::MOST_SUBSCRIBED {
+            return Err(ErrorData::invalid_params("too many subscriptions", None));
+        }
+        subscribed.insert(params.uri);
+        Ok(())
+    }
+
+    async fn unsubscribe(
+        &self,
+        params: UnsubscribeRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        change::lock(&self.subscribed).remove(&params.uri);
+        Ok(())
+    }
+
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        Some(requested.clone())
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let Ok(_listening) = self.shared.listeners.try_acquire() else {
+            return Err(ErrorData::internal_error("too many listen already", None));
+        };
+        change::stream(self.shared.changes.subscribe(), &context).await;
+        Ok(())
+    }
+
+    async fn complete(
+        &self,
+        params: CompleteRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        Ok(self.completions(&params))
+    }
+
+    async fn set_level(
+        &self,
+        params: SetLevelRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        *self.level.lock().unwrap_or_else(PoisonError::into_inner) = Some(params.level);
+        Ok(())
+    }
+
+    async fn get_task(
+        &self,
+        params: GetTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        let desk = self.shared.desks.of(&self.caller(&context));
+        desk.get_task(&params.task_id).map(GetTaskResult::new)
+    }
+
+    async fn update_task(
+        &self,
+        params: UpdateTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let desk = self.shared.desks.of(&self.caller(&context));
+        desk.update_task(&params.task_id, params.input_responses)
+    }
+
+    async fn cancel_task(
+        &self,
+        params: CancelTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let desk = self.shared.desks.of(&self.caller(&context));
+        desk.cancel_task(&params.task_id)
+    }
+}
+
+/// A failure where the protocol has no place for one but its own errors.
+fn protocol(failure: Failure) -> ErrorData {
+    let message = match failure.hint {
+        Some(hint) => format!("{}; {hint}", failure.message),
+        None => failure.message,
+    };
+    match failure.kind {
+        FailureKind::Internal => ErrorData::internal_error(message, None),
+        _ => ErrorData::invalid_params(message, None),
+    }
+}
+
+/// All that a client which loads tools on demand shows its model at first.
+const INSTRUCTIONS: &str = "glee runs this project's tools, each held to its declared permissions. \
+Find a tool with glee_tools_search(query), or list all with glee_tools_list(); run it with \
+glee_tool(name, params). Tools that are listed can also be called directly. A result that is too large \
+comes in part, with a handle for glee_result_read.";

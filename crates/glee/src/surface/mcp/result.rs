@@ -1,0 +1,205 @@
+//! What a client gets for an outcome.
+//!
+//! Some clients read only the text, some only the structured content, so one always says what the
+//! other says. Clients check structured content against the tool's output schema and give nothing to
+//! the model when it breaks it, so what cannot fit is told as an error, in words.
+
+use glee_core::content::{Block, Body, Content};
+use glee_core::model::{Format, ToolSpec};
+use glee_core::outcome::{Failure, Outcome, Output};
+use rmcp::model::{CallToolResult, ContentBlock, MetaObject, Resource, ResourceContents};
+use serde_json::{Map, Value, json};
+
+use super::definition::is_object;
+use crate::store::results::{KEPT_FOR, Results};
+
+/// Where a large result is kept, for whom, and what counts as large.
+pub(super) struct Shelf<'a> {
+    pub(super) results: &'a Results,
+    pub(super) owner: &'a str,
+    pub(super) largest: usize,
+}
+
+pub(super) const SCHEME: &str = "glee://results/";
+
+pub(super) fn render(
+    outcome: &Outcome,
+    spec: Option<&ToolSpec>,
+    shelf: &Shelf<'_>,
+) -> CallToolResult {
+    let mut result = match &outcome.result {
+        Ok(output) => success(output, spec, shelf),
+        Err(failure) => error(failure, shelf),
+    };
+    let mut meta = Map::new();
+    meta.insert("dev.glee/call".into(), outcome.id.to_string().into());
+    result.meta = Some(MetaObject(meta));
+    result
+}
+
+/// A failure in words; nothing that could be taken for the tool's value.
+pub(super) fn error(failure: &Failure, shelf: &Shelf<'_>) -> CallToolResult {
+    let mut text = format!("{}: {}", failure.kind.code(), failure.message);
+    if let Some(hint) = &failure.hint {
+        text += &format!("\nhint: {hint}");
+    }
+    if !failure.details.is_empty() {
+        let details = Value::from(failure.details.clone()).to_string();
+        text += "\ndetails: ";
+        text += &head(&details, shelf.largest);
+    }
+    CallToolResult::error(vec![ContentBlock::text(text)])
+}
+
+fn success(output: &Output, spec: Option<&ToolSpec>, shelf: &Shelf<'_>) -> CallToolResult {
+    let schema = spec.and_then(|it| it.outputs.schema.as_ref());
+    let mut notes = output.warnings.clone();
+    if let Some(cut) = output.truncated {
+        let of = cut.total.map_or(String::new(), |it| format!(" of {it}"));
+        notes.push(format!("the output was cut after {}{of} bytes", cut.kept));
+    }
+    if !notes.is_empty() && schema.is_some() {
+        let text = format!("{}\nvalue: {}", notes.join("\n"), output.value);
+        return large(text, true, shelf);
+    }
+    if output.is_content
+        && let Ok(content) = Content::parse(&output.value)
+    {
+        return typed(content, shelf);
+    }
+    if let (Value::String(text), true) = (&output.value, notes.is_empty() && schema.is_none())
+        && spec.is_none_or(|it| it.outputs.format == Format::Text)
+        && !reads_as_json(text)
+    {
+        return large(text.clone(), false, shelf);
+    }
+    let structured = match &output.value {
+        Value::Object(map)
+            if notes.is_empty() && schema.is_none_or(|it| is_object(it.source())) =>
+        {
+            map.clone()
+        }
+        value => {
+            let mut wrapped = Map::new();
+            wrapped.insert("result".into(), value.clone());
+            if !notes.is_empty() {
+                wrapped.insert("warnings".into(), notes.into());
+            }
+            wrapped
+        }
+    };
+    whole_or_large(structured, schema.is_some(), shelf)
+}
+
+fn typed(content: Content, shelf: &Shelf<'_>) -> CallToolResult {
+    let blocks = content.blocks.into_iter().map(|it| match it {
+        Block::Text(text) => ContentBlock::text(head(&text, shelf.largest)),
+        other => block(other),
+    });
+    let mut result = CallToolResult::success(blocks.collect());
+    result.structured_content = content.structured.map(Value::Object);
+    result
+}
+
+pub(super) fn block(block: Block) -> ContentBlock {
+    match block {
+        Block::Text(text) => ContentBlock::text(text),
+        Block::Image { data, mime_type } => ContentBlock::image(data, mime_type),
+        Block::Audio { data, mime_type } => ContentBlock::audio(data, mime_type),
+        Block::Resource {
+            uri,
+            mime_type,
+            body,
+        } => {
+            let contents = match body {
+                Body::Text(text) => ResourceContents::text(text, uri),
+                Body::Blob(data) => ResourceContents::blob(data, uri),
+            };
+            ContentBlock::resource(match mime_type {
+                Some(it) => contents.with_mime_type(it),
+                None => contents,
+            })
+        }
+        Block::Link {
+            uri,
+            name,
+            description,
+            mime_type,
+        } => {
+            let mut link = Resource::new(uri, name);
+            link.description = description;
+            link.mime_type = mime_type;
+            ContentBlock::resource_link(link)
+        }
+    }
+}
+
+/// An object as structured content and as text, when it is not too large.
+pub(super) fn whole_or_large(
+    structured: Map<String, Value>,
+    has_schema: bool,
+    shelf: &Shelf<'_>,
+) -> CallToolResult {
+    let structured = Value::Object(structured);
+    let text = structured.to_string();
+    if text.len() > shelf.largest {
+        return large(text, has_schema, shelf);
+    }
+    let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
+    result.structured_content = Some(structured);
+    result
+}
+
+/// A text, or its two ends and where to read the rest.
+fn large(text: String, is_error: bool, shelf: &Shelf<'_>) -> CallToolResult {
+    if text.len() <= shelf.largest {
+        let blocks = vec![ContentBlock::text(text)];
+        return match is_error {
+            true => CallToolResult::error(blocks),
+            false => CallToolResult::success(blocks),
+        };
+    }
+    let end = shelf.largest / 4;
+    let bytes = text.len();
+    let (first, last) = (head(&text, end), tail(&text, end));
+    let handle = shelf.results.keep(shelf.owner, text);
+    let uri = format!("{SCHEME}{handle}");
+    let minutes = KEPT_FOR.as_secs() / 60;
+    let note = format!(
+        "the result has {bytes} bytes; these are its two ends. Read the rest within {minutes} minutes \
+         with glee_result_read(handle: \"{handle}\", offset, limit, grep)"
+    );
+    let structured = json!({
+        "head": first, "tail": last, "bytes": bytes, "handle": handle, "uri": uri, "note": note,
+    });
+    let link = Resource::new(uri, handle)
+        .with_description("the whole result")
+        .with_mime_type("text/plain")
+        .with_size(bytes as u64);
+    let blocks = vec![
+        ContentBlock::text(structured.to_string()),
+        ContentBlock::resource_link(link),
+    ];
+    if is_error {
+        return CallToolResult::error(blocks);
+    }
+    let mut result = CallToolResult::success(blocks);
+    result.structured_content = Some(structured);
+    result
+}
+
+/// Whether a client that looks for JSON in a text would find some.
+fn reads_as_json(text: &str) -> bool {
+    serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
+}
+
+pub(super) fn head(text: &str, bytes: usize) -> String {
+    match text.len() <= bytes {
+        true => text.to_owned(),
+        false => format!("{}…", &text[..text.floor_char_boundary(bytes)]),
+    }
+}
+
+fn tail(text: &str, bytes: usize) -> String {
+    format!("…{}", &text[text.ceil_char_boundary(text.len() - bytes)..])
+}

@@ -1,0 +1,469 @@
+//! The two servers, started as a client or a person starts them, and what is said to them.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::support::{GLEE, Scene};
+
+/// Long enough for a busy machine; a test that waits so long has failed.
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The command of a server, with nothing of the test's own environment but the PATH.
+fn command(scene: &Scene, args: &[&str]) -> Command {
+    let mut command = Command::new(GLEE);
+    command
+        .args(args)
+        .current_dir(&scene.root)
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("HOME", home(scene))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// A home of its own, so that tokens and the like are not shared with the machine's user.
+pub(super) fn home(scene: &Scene) -> PathBuf {
+    let home = scene.root.join("home");
+    fs::create_dir_all(&home).unwrap();
+    home
+}
+
+/// What a child says on a stream, read all the time so that it never blocks.
+fn drain(stream: impl Read + Send + 'static) -> Arc<Mutex<String>> {
+    let said = Arc::new(Mutex::new(String::new()));
+    let heard = Arc::clone(&said);
+    std::thread::spawn(move || {
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            let mut heard = heard.lock().unwrap();
+            heard.push_str(&line);
+            heard.push('\n');
+        }
+    });
+    said
+}
+
+/// `glee mcp`, at the other end of two pipes.
+pub(super) struct Pipes {
+    pub(super) child: Child,
+    stdin: Option<ChildStdin>,
+    messages: Receiver<String>,
+    said: Arc<Mutex<String>>,
+}
+
+impl Pipes {
+    pub(super) fn start(scene: &Scene) -> Pipes {
+        let mut child = command(scene, &["mcp"])
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (sender, messages) = channel();
+        let stdout = child.stdout.take().unwrap();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Pipes {
+            stdin: child.stdin.take(),
+            said: drain(child.stderr.take().unwrap()),
+            messages,
+            child,
+        }
+    }
+
+    /// A server that has been through the handshake.
+    pub(super) fn open(scene: &Scene, version: &str) -> Pipes {
+        let mut pipes = Pipes::start(scene);
+        pipes.send(&initialize(version));
+        let answer = pipes.answer(&json!(0));
+        assert_eq!(answer["result"]["protocolVersion"], version, "{answer}");
+        pipes.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        pipes
+    }
+
+    pub(super) fn send(&mut self, message: &Value) {
+        self.send_line(message.to_string().as_bytes());
+    }
+
+    pub(super) fn send_line(&mut self, line: &[u8]) {
+        let stdin = self.stdin.as_mut().unwrap();
+        stdin.write_all(line).unwrap();
+        stdin.write_all(b"\n").unwrap();
+    }
+
+    /// The next message. All that comes must be JSON-RPC: nothing else belongs on stdout.
+    pub(super) fn receive(&self) -> Value {
+        let line = match self.messages.recv_timeout(PATIENCE) {
+            Ok(line) => line,
+            Err(RecvTimeoutError::Timeout) => panic!("no message came\n{}", self.said()),
+            Err(RecvTimeoutError::Disconnected) => panic!("the server is gone\n{}", self.said()),
+        };
+        let message: Value =
+            serde_json::from_str(&line).unwrap_or_else(|err| panic!("{err}: {line}"));
+        assert_eq!(message["jsonrpc"], "2.0", "{message}");
+        message
+    }
+
+    /// The answer to a request; what comes before it is passed over.
+    pub(super) fn answer(&self, id: &Value) -> Value {
+        loop {
+            let message = self.receive();
+            if message["id"] == *id && message.get("method").is_none() {
+                return message;
+            }
+        }
+    }
+
+    pub(super) fn ask(&mut self, id: Value, method: &str, params: Value) -> Value {
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        self.answer(&id)
+    }
+
+    /// The client goes: its end of the pipe is closed.
+    pub(super) fn hang_up(&mut self) {
+        self.stdin = None;
+    }
+
+    pub(super) fn said(&self) -> String {
+        self.said.lock().unwrap().clone()
+    }
+}
+
+impl Drop for Pipes {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub(super) fn initialize(version: &str) -> Value {
+    json!({
+        "jsonrpc": "2.0", "id": 0, "method": "initialize",
+        "params": {
+            "protocolVersion": version,
+            "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"},
+        },
+    })
+}
+
+/// The parameters of a request of the stateless era.
+pub(super) fn modern(params: Value) -> Value {
+    let mut params = params;
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+    });
+    params
+}
+
+/// `glee serve`, on a port of its own.
+pub(super) struct Served {
+    pub(super) child: Child,
+    /// `127.0.0.1:<port>`
+    pub(super) address: String,
+    /// Absent when the server was started without any.
+    pub(super) token: Option<String>,
+    said: Arc<Mutex<String>>,
+}
+
+impl Served {
+    /// For whoever is on this machine.
+    pub(super) fn open(scene: &Scene) -> Served {
+        Served::start(scene, &["serve", "--listen", "127.0.0.1:0", "--no-auth"])
+    }
+
+    /// For whoever has the token.
+    pub(super) fn guarded(scene: &Scene) -> Served {
+        let mut served = Served::start(scene, &["serve", "--listen", "127.0.0.1:0"]);
+        served.token = Some(token(scene));
+        served
+    }
+
+    fn start(scene: &Scene, args: &[&str]) -> Served {
+        let mut child = command(scene, args).stdin(Stdio::null()).spawn().unwrap();
+        let said = drain(child.stderr.take().unwrap());
+        let begun = Instant::now();
+        let address = loop {
+            if let Some(address) = address(&said.lock().unwrap()) {
+                break address;
+            }
+            assert!(
+                begun.elapsed() < PATIENCE && child.try_wait().unwrap().is_none(),
+                "no address was told\n{}",
+                said.lock().unwrap()
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        Served {
+            child,
+            address,
+            token: None,
+            said,
+        }
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("http://{}/mcp", self.address)
+    }
+
+    pub(super) fn said(&self) -> String {
+        self.said.lock().unwrap().clone()
+    }
+
+    /// Headers that a well-behaved client sends with a request.
+    pub(super) fn headers(&self) -> Vec<(String, String)> {
+        let mut headers = vec![
+            ("Host".into(), self.address.clone()),
+            ("Content-Type".into(), "application/json".into()),
+            (
+                "Accept".into(),
+                "application/json, text/event-stream".into(),
+            ),
+        ];
+        if let Some(token) = &self.token {
+            headers.push(("Authorization".into(), format!("Bearer {token}")));
+        }
+        headers
+    }
+
+    /// A request of the handshake era.
+    pub(super) fn post(&self, more: &[(&str, &str)], body: &Value) -> Reply {
+        self.post_bytes(more, body.to_string().as_bytes())
+    }
+
+    /// The headers given here take the place of the usual ones; an empty one is not sent.
+    pub(super) fn post_bytes(&self, more: &[(&str, &str)], body: &[u8]) -> Reply {
+        self.request("POST", more, body)
+    }
+
+    pub(super) fn request(&self, method: &str, more: &[(&str, &str)], body: &[u8]) -> Reply {
+        let mut headers = self.headers();
+        for (name, value) in more {
+            headers.retain(|(it, _)| !it.eq_ignore_ascii_case(name));
+            headers.push(((*name).to_owned(), (*value).to_owned()));
+        }
+        headers.retain(|(_, value)| !value.is_empty());
+        exchange(&self.address, method, &headers, body)
+    }
+
+    /// A request of the stateless era.
+    pub(super) fn call(&self, id: u64, method: &str, params: Value) -> Reply {
+        let name = params["name"].as_str().unwrap_or_default().to_owned();
+        self.post(
+            &[
+                ("MCP-Protocol-Version", "2026-07-28"),
+                ("Mcp-Method", method),
+                ("Mcp-Name", &name),
+            ],
+            &json!({"jsonrpc": "2.0", "id": id, "method": method, "params": modern(params)}),
+        )
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The address in what the server says of itself when it starts.
+fn address(said: &str) -> Option<String> {
+    let rest = said.split_once("http://")?.1;
+    let address = rest.split(['/', ' ', '\n']).next()?;
+    Some(address.to_owned())
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(super) struct Reply {
+    pub(super) status: u16,
+    pub(super) headers: Vec<(String, String)>,
+    pub(super) body: String,
+}
+
+impl Reply {
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        let found = self
+            .headers
+            .iter()
+            .find(|(it, _)| it.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// The JSON-RPC messages of the body, whether it is one or a stream of them.
+    pub(super) fn messages(&self) -> Vec<Value> {
+        if self.header("content-type") == Some("text/event-stream") {
+            let data = self.body.lines().filter_map(|it| it.strip_prefix("data:"));
+            data.filter_map(|it| serde_json::from_str(it).ok())
+                .collect()
+        } else {
+            vec![serde_json::from_str(&self.body).unwrap_or_else(|err| panic!("{err}: {self:?}"))]
+        }
+    }
+
+    /// The message that ends the exchange.
+    pub(super) fn message(&self) -> Value {
+        let last = self.messages().pop();
+        last.unwrap_or_else(|| panic!("no message: {self:?}"))
+    }
+}
+
+/// One request on a connection of its own, byte for byte as given: no client library would send what
+/// some of the tests send.
+pub(super) fn exchange(
+    address: &str,
+    method: &str,
+    headers: &[(String, String)],
+    body: &[u8],
+) -> Reply {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut head = format!("{method} /mcp HTTP/1.1\r\n");
+    for (name, value) in headers {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    head.push_str(&format!(
+        "Content-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    ));
+    stream.write_all(head.as_bytes()).unwrap();
+    // A server that refuses a request may stop reading it; its answer is what counts.
+    let _ = stream.write_all(body);
+    let mut bytes = Vec::new();
+    let _ = stream.read_to_end(&mut bytes);
+    parse(&bytes)
+}
+
+fn parse(bytes: &[u8]) -> Reply {
+    let end = bytes.windows(4).position(|it| it == b"\r\n\r\n");
+    let end = end.unwrap_or_else(|| panic!("no answer: {:?}", String::from_utf8_lossy(bytes)));
+    let head = String::from_utf8_lossy(&bytes[..end]);
+    let mut lines = head.lines();
+    let status = lines.next().unwrap().split(' ').nth(1).unwrap();
+    let mut reply = Reply {
+        status: status.parse().unwrap(),
+        headers: lines
+            .filter_map(|it| it.split_once(':'))
+            .map(|(name, value)| (name.to_owned(), value.trim().to_owned()))
+            .collect(),
+        body: String::new(),
+    };
+    let body = &bytes[end + 4..];
+    let body = match reply.header("transfer-encoding") {
+        Some("chunked") => unchunk(body),
+        _ => body.to_vec(),
+    };
+    reply.body = String::from_utf8_lossy(&body).into_owned();
+    reply
+}
+
+fn unchunk(mut body: &[u8]) -> Vec<u8> {
+    let mut whole = Vec::new();
+    while let Some(line) = body.windows(2).position(|it| it == b"\r\n") {
+        let size = std::str::from_utf8(&body[..line]).unwrap();
+        let size = usize::from_str_radix(size, 16).unwrap();
+        let chunk = &body[line + 2..];
+        if size == 0 || chunk.len() < size + 2 {
+            break;
+        }
+        whole.extend_from_slice(&chunk[..size]);
+        body = &chunk[size + 2..];
+    }
+    whole
+}
+
+/// A project with a tool that repeats, one that takes its time, and one that tells how far it is.
+pub(super) fn scene() -> Scene {
+    let scene = Scene::new();
+    let tool = |name: &str, properties: &str, command: &str| {
+        let manifest = format!(
+            "name: {name}
+description: A tool for tests
+kind: command
+version: 1
+inputs: {{schema: {{type: object, additionalProperties: false, properties: {properties}}}}}
+outputs: {{format: text}}
+exec: {{command: {command}}}
+permissions: {{}}
+approval: {{required: false}}
+"
+        );
+        scene.write(&format!(".glee/tools/{name}/tool.yml"), &manifest);
+    };
+    tool(
+        "echo",
+        "{text: {type: string, description: What to repeat}}",
+        "{entrypoint: cat, stdin: '${text}'}",
+    );
+    tool(
+        "sleep",
+        "{seconds: {type: string, description: How long}}",
+        "{entrypoint: sleep, args: ['${seconds}'], timeout_ms: 900000}",
+    );
+    tool("note", "{}", "{entrypoint: ./note.sh}");
+    scene.write(
+        "note.sh",
+        "#!/bin/sh\necho '{\"progress\": 1, \"total\": 2, \"message\": \"half\"}' >&\"$GLEE_NOTES_FD\"\n",
+    );
+    scene
+}
+
+/// Ten minutes and a fraction that no other process has: a word to find a sleeper by.
+pub(super) fn unique() -> String {
+    format!("600.{}", uuid::Uuid::now_v7().as_u128())
+}
+
+/// Whether any process of the machine was started with this word.
+pub(super) fn running(word: &str) -> bool {
+    let processes = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    processes
+        .filter_map(|it| fs::read(it.path().join("cmdline")).ok())
+        .any(|it| it.split(|it| *it == 0).any(|it| it == word.as_bytes()))
+}
+
+/// Copies a project, because its tools may change it.
+pub(super) fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let place = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &place);
+        } else {
+            fs::copy(entry.path(), place).unwrap();
+        }
+    }
+}
+
+/// Waits until it holds, and says what was waited for when it does not.
+pub(super) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < PATIENCE, "never: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The token that `glee serve` makes when it first starts.
+fn token(scene: &Scene) -> String {
+    let mut found = None;
+    eventually("the token is written", || {
+        found = fs::read_to_string(home(scene).join(".config/glee/token")).ok();
+        found.is_some()
+    });
+    found.unwrap().trim().to_owned()
+}

@@ -1,0 +1,256 @@
+//! `glee mcp` goes on, whatever a client or a tool does to it.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::server::{Pipes, eventually, initialize, running, scene, unique};
+
+#[test]
+fn every_revision_is_spoken() {
+    let scene = scene();
+    for version in ["2025-03-26", "2025-06-18", "2025-11-25"] {
+        let mut pipes = Pipes::open(&scene, version);
+        let listed = pipes.ask(json!(1), "tools/list", json!({}));
+        assert!(listed["result"]["tools"][0]["name"].is_string(), "{listed}");
+    }
+    // A client that asks for what is not spoken gets the newest that has a handshake.
+    for version in ["2026-07-28", "1999-01-01"] {
+        let mut pipes = Pipes::start(&scene);
+        pipes.send(&initialize(version));
+        let answer = pipes.answer(&json!(0));
+        assert_eq!(
+            answer["result"]["protocolVersion"], "2025-11-25",
+            "{answer}"
+        );
+    }
+}
+
+/// Codex says no more than this.
+#[test]
+fn codex_opens_with_2025_06_18() {
+    let scene = scene();
+    let mut pipes = Pipes::open(&scene, "2025-06-18");
+    let result = pipes.ask(
+        json!(1),
+        "tools/call",
+        json!({"name": "echo", "arguments": {"text": "hello"}}),
+    );
+    assert_eq!(result["result"]["content"][0]["text"], "hello", "{result}");
+    assert!(result["result"].get("resultType").is_none(), "{result}");
+}
+
+/// Claude Code asks in the new way first, and in the old way when no answer comes soon enough, so that
+/// both questions may wait when the server begins to read.
+#[test]
+fn claude_code_opens_both_ways_at_once() {
+    let scene = scene();
+    let mut pipes = Pipes::start(&scene);
+    let discover = json!({
+        "jsonrpc": "2.0", "id": "server-discover-probe-1", "method": "server/discover",
+        "params": super::server::modern(json!({})),
+    });
+    pipes.send_line(format!("{discover}\n{}", initialize("2025-11-25")).as_bytes());
+    let (first, second) = (pipes.receive(), pipes.receive());
+    let ids = BTreeSet::from([first["id"].to_string(), second["id"].to_string()]);
+    assert_eq!(
+        ids,
+        BTreeSet::from(["0".to_owned(), "\"server-discover-probe-1\"".to_owned()])
+    );
+    for answer in [first, second] {
+        assert!(answer["result"].is_object(), "{answer}");
+    }
+    pipes.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    let listed = pipes.ask(json!(1), "tools/list", json!({}));
+    assert!(listed["result"]["tools"].is_array(), "{listed}");
+}
+
+#[test]
+fn what_is_no_message_is_survived() {
+    let scene = scene();
+    let mut pipes = Pipes::open(&scene, "2025-11-25");
+    for line in [
+        "this is no JSON",
+        "",
+        "{",
+        "[]",
+        "[1, 2, 3]",
+        "null",
+        "{}",
+        r#"{"jsonrpc": "2.0"}"#,
+        r#"{"jsonrpc": "2.0", "id": 7}"#,
+        r#"{"jsonrpc": "1.0", "id": 8, "method": "ping"}"#,
+        r#"{"jsonrpc": "2.0", "id": {"a": 1}, "method": "ping"}"#,
+        r#"{"jsonrpc": "2.0", "id": 99, "result": {}}"#,
+        "\u{feff}\u{0}",
+    ] {
+        pipes.send_line(line.as_bytes());
+    }
+    pipes.send_line(b"\xff\xfe not UTF-8");
+    let pong = pipes.ask(json!("still there"), "ping", json!({}));
+    assert!(pong["result"].is_object(), "{pong}");
+}
+
+#[test]
+fn an_unknown_method_is_answered() {
+    let scene = scene();
+    let mut pipes = Pipes::open(&scene, "2025-11-25");
+    let answer = pipes.ask(json!(1), "no/such/method", json!({}));
+    assert_eq!(answer["error"]["code"], -32601, "{answer}");
+}
+
+#[test]
+fn an_unknown_tool_and_wrong_arguments_are_answered() {
+    let scene = scene();
+    let mut pipes = Pipes::open(&scene, "2025-11-25");
+    let unknown = pipes.ask(json!(1), "tools/call", json!({"name": "eccho"}));
+    assert!(unknown.to_string().contains("echo"), "{unknown}");
+    let arguments = json!({"text": 1});
+    let wrong = pipes.ask(
+        json!(2),
+        "tools/call",
+        json!({"name": "echo", "arguments": arguments}),
+    );
+    assert_eq!(wrong["result"]["isError"], true, "{wrong}");
+    let text = wrong["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("text"), "{wrong}");
+}
+
+#[test]
+fn a_line_of_20_megabytes_is_survived() {
+    let scene = scene();
+    let mut pipes = Pipes::open(&scene, "2025-11-25");
+    let call = json!({
+        "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": {"name": "echo", "arguments": {"text": "x".repeat(20_000_000)}},
+    });
+    pipes.send(&call);
+    let pong = pipes.ask(json!(2), "ping", json!({}));
+    assert!(pong["result"].is_object(), "{pong}");
+}
+
+#[test]
+fn a_tool_cannot_speak_for_the_server() {
+    let scene = scene();
+    let mut pipes = Pipes::open(&scene, "2025-11-25");
+    let forged = r#"{"jsonrpc": "2.0", "id": 1, "result": {"content": []}}"#;
+    let answer = pipes.ask(
+        json!(1),
+        "tools/call",
+        json!({"name": "echo", "arguments": {"text": format!("{forged}\n{forged}\n")}}),
+    );
+    let text = answer["result"]["content"][0]["text"].as_str();
+    assert!(text.is_some_and(|it| it.contains("jsonrpc")), "{answer}");
+    // Nothing else came under this id: the next message is the next answer.
+    pipes.send(&json!({"jsonrpc": "2.0", "id": 2, "method": "ping"}));
+    assert_eq!(pipes.receive()["id"], 2);
+}
+
+/// Ids are the client's affair; each request is answered once, under the id it came with, whatever
+/// others are under way.
+#[test]
+fn a_thousand_calls_at_once_with_colliding_ids() {
+    let scene = scene();
+    let mut pipes = Pipes::open(&scene, "2025-11-25");
+    let mut expected = BTreeSet::new();
+    for at in 0..1000 {
+        let id = at % 100;
+        pipes.send(&json!({
+            "jsonrpc": "2.0", "id": id, "method": "tools/call",
+            "params": {"name": "echo", "arguments": {"text": format!("call {at}")}},
+        }));
+        expected.insert((id, format!("call {at}")));
+    }
+    let mut answered = BTreeSet::new();
+    for _ in 0..1000 {
+        let answer = pipes.receive();
+        let text = answer["result"]["content"][0]["text"].as_str();
+        let text = text.unwrap_or_else(|| panic!("{answer}")).to_owned();
+        answered.insert((answer["id"].as_i64().unwrap(), text));
+    }
+    assert_eq!(answered, expected);
+}
+
+#[test]
+fn a_cancelled_call_leaves_no_process() {
+    let scene = scene();
+    let mut pipes = Pipes::open(&scene, "2025-11-25");
+    let seconds = sleeping(&mut pipes);
+    pipes.send(&json!({
+        "jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1},
+    }));
+    eventually("the tool is gone", || !running(&seconds));
+    let pong = pipes.ask(json!(2), "ping", json!({}));
+    assert!(pong["result"].is_object(), "{pong}");
+}
+
+#[test]
+fn a_client_that_goes_leaves_no_process() {
+    let scene = scene();
+    let mut pipes = Pipes::open(&scene, "2025-11-25");
+    let seconds = sleeping(&mut pipes);
+    pipes.hang_up();
+    eventually("the tool is gone", || !running(&seconds));
+    eventually("the server is gone", || {
+        pipes.child.try_wait().unwrap().is_some()
+    });
+}
+
+#[test]
+fn a_killed_server_leaves_no_process() {
+    let scene = scene();
+    let mut pipes = Pipes::open(&scene, "2025-11-25");
+    let seconds = sleeping(&mut pipes);
+    pipes.child.kill().unwrap();
+    eventually("the tool is gone", || !running(&seconds));
+}
+
+/// Starts a call that would take ten minutes, and gives the word by which its process is found.
+fn sleeping(pipes: &mut Pipes) -> String {
+    let seconds = unique();
+    pipes.send(&json!({
+        "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": {"name": "sleep", "arguments": {"seconds": seconds}},
+    }));
+    eventually("the tool runs", || running(&seconds));
+    seconds
+}
+
+/// Progress and log lines come before the answer, and only to who asked for them.
+#[test]
+fn notes_of_a_tool_reach_its_caller() {
+    let scene = scene();
+    let mut pipes = Pipes::open(&scene, "2025-11-25");
+    pipes.send(&json!({
+        "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": {"name": "note", "arguments": {}, "_meta": {"progressToken": "p"}},
+    }));
+    let mut progress: Vec<Value> = Vec::new();
+    loop {
+        let message = pipes.receive();
+        if message["method"] == "notifications/progress" {
+            progress.push(message["params"].clone());
+        }
+        if message["id"] == 1 {
+            break;
+        }
+    }
+    assert_eq!(
+        progress,
+        [json!({"progressToken": "p", "progress": 1.0, "total": 2.0, "message": "half"})]
+    );
+}
+
+/// A client hears of a new tool, and finds it in the list then.
+#[test]
+fn a_new_tool_is_told_of() {
+    let scene = scene();
+    let mut pipes = Pipes::open(&scene, "2025-11-25");
+    let echo = std::fs::read_to_string(scene.root.join(".glee/tools/echo/tool.yml")).unwrap();
+    let manifest = echo.replace("name: echo", "name: fresh");
+    scene.write(".glee/tools/fresh/tool.yml", &manifest);
+    while pipes.receive()["method"] != "notifications/tools/list_changed" {}
+    let listed = pipes.ask(json!(1), "tools/list", json!({}));
+    let tools = listed["result"]["tools"].as_array().unwrap();
+    assert!(tools.iter().any(|it| it["name"] == "fresh"), "{listed}");
+}
