@@ -302,7 +302,10 @@ fn call_over_mcp(scene: &Scene, given: &Given, params: Value) -> Result<Value, S
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut answer = Err("the server said nothing more".to_owned());
     for line in lines.map_while(Result::ok) {
-        let message: Value = serde_json::from_str(&line).map_err(|err| format!("{err}: {line}"))?;
+        let Ok(message) = serde_json::from_str::<Value>(&line) else {
+            answer = Err(format!("not JSON: {line}"));
+            break;
+        };
         if message["method"] == "elicitation/create" {
             let content = match &given.person {
                 Some(Said::No(reason)) => json!({"approve": false, "reason": reason}),

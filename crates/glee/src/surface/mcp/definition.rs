@@ -56,13 +56,37 @@ fn inputs(spec: &ToolSpec) -> Arc<Map<String, Value>> {
         };
         required.retain(|name| !asked(name));
     }
+    show(&mut schema);
     Arc::new(schema)
+}
+
+/// Takes out of a schema's words what people cannot see; what it demands stays as it is.
+fn show(schema: &mut Map<String, Value>) {
+    for (key, value) in schema {
+        match value {
+            Value::String(text) if key == "description" || key == "title" => {
+                if text.contains(is_hidden) {
+                    *text = visible(text);
+                }
+            }
+            Value::Object(inner) => show(inner),
+            Value::Array(items) => items
+                .iter_mut()
+                .filter_map(Value::as_object_mut)
+                .for_each(show),
+            _ => {}
+        }
+    }
 }
 
 /// The root of what clients get is always an object; any other value stands below `result`.
 fn outputs(schema: &Value) -> Map<String, Value> {
+    let mut schema = schema.clone();
+    if let Value::Object(map) = &mut schema {
+        show(map);
+    }
     match schema {
-        Value::Object(map) if is_object(schema) => map.clone(),
+        Value::Object(map) if map.get("type") == Some(&"object".into()) => map,
         other => json!({
             "type": "object",
             "properties": {"result": other},
@@ -110,7 +134,9 @@ fn description(text: &str) -> String {
 
 /// Without what a person who reviews it cannot see and a model can.
 pub(super) fn visible(text: &str) -> String {
-    text.chars()
-        .filter(|&c| c == '\n' || c == '\t' || !is_invisible(c))
-        .collect()
+    text.chars().filter(|&c| !is_hidden(c)).collect()
+}
+
+fn is_hidden(c: char) -> bool {
+    is_invisible(c) && c != '\n' && c != '\t'
 }

@@ -92,11 +92,18 @@ fn success(output: &Output, spec: Option<&ToolSpec>, shelf: &Shelf<'_>) -> CallT
 }
 
 fn typed(content: Content, shelf: &Shelf<'_>) -> CallToolResult {
-    let blocks = content.blocks.into_iter().map(|it| match it {
-        Block::Text(text) => ContentBlock::text(head(&text, shelf.largest)),
-        other => block(other),
-    });
-    let mut result = CallToolResult::success(blocks.collect());
+    let mut blocks = Vec::new();
+    for it in content.blocks {
+        match it {
+            Block::Text(text) if text.len() > shelf.largest => {
+                let (parts, link) = part(text, shelf);
+                blocks.push(ContentBlock::text(parts.to_string()));
+                blocks.push(link);
+            }
+            other => blocks.push(block(other)),
+        }
+    }
+    let mut result = CallToolResult::success(blocks);
     result.structured_content = content.structured.map(Value::Object);
     result
 }
@@ -143,7 +150,9 @@ pub(super) fn whole_or_large(
     let structured = Value::Object(structured);
     let text = structured.to_string();
     if text.len() > shelf.largest {
-        return large(text, has_schema, shelf);
+        // In lines, so that it can be searched.
+        let lines = serde_json::to_string_pretty(&structured).unwrap_or(text);
+        return large(lines, has_schema, shelf);
     }
     let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
     result.structured_content = Some(structured);
@@ -159,6 +168,18 @@ fn large(text: String, is_error: bool, shelf: &Shelf<'_>) -> CallToolResult {
             false => CallToolResult::success(blocks),
         };
     }
+    let (parts, link) = part(text, shelf);
+    let blocks = vec![ContentBlock::text(parts.to_string()), link];
+    if is_error {
+        return CallToolResult::error(blocks);
+    }
+    let mut result = CallToolResult::success(blocks);
+    result.structured_content = Some(parts);
+    result
+}
+
+/// The two ends of a text, and a link to the whole, which is kept.
+fn part(text: String, shelf: &Shelf<'_>) -> (Value, ContentBlock) {
     let end = shelf.largest / 4;
     let bytes = text.len();
     let (first, last) = (head(&text, end), tail(&text, end));
@@ -169,23 +190,14 @@ fn large(text: String, is_error: bool, shelf: &Shelf<'_>) -> CallToolResult {
         "the result has {bytes} bytes; these are its two ends. Read the rest within {minutes} minutes \
          with glee_result_read(handle: \"{handle}\", offset, limit, grep)"
     );
-    let structured = json!({
+    let parts = json!({
         "head": first, "tail": last, "bytes": bytes, "handle": handle, "uri": uri, "note": note,
     });
     let link = Resource::new(uri, handle)
         .with_description("the whole result")
         .with_mime_type("text/plain")
         .with_size(bytes as u64);
-    let blocks = vec![
-        ContentBlock::text(structured.to_string()),
-        ContentBlock::resource_link(link),
-    ];
-    if is_error {
-        return CallToolResult::error(blocks);
-    }
-    let mut result = CallToolResult::success(blocks);
-    result.structured_content = Some(structured);
-    result
+    (parts, ContentBlock::resource_link(link))
 }
 
 /// Whether a client that looks for JSON in a text would find some.
