@@ -64,10 +64,10 @@ fn inputs(spec: &ToolSpec) -> Arc<Map<String, Value>> {
 fn show(schema: &mut Map<String, Value>) {
     for (key, value) in schema {
         match value {
-            Value::String(text) if key == "description" || key == "title" => {
-                if text.contains(is_hidden) {
-                    *text = visible(text);
-                }
+            Value::String(text)
+                if (key == "description" || key == "title") && text.contains(is_hidden) =>
+            {
+                *text = visible(text);
             }
             Value::Object(inner) => show(inner),
             Value::Array(items) => items
