@@ -460,8 +460,17 @@ fn a_pipe_fills_in_nothing() {
     let output = scene.glee_with(&["run", "form"], &BTreeMap::new(), "large\n2\n\n\n");
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("`size` is required"));
-    assert!(!stderr(&output).contains("What shall it be?"));
     assert!(!scene.root.join("ran").exists());
+    // Also where there is a terminal, somebody must be at both ends of it.
+    for command in [
+        format!("echo large | {GLEE} run form"),
+        format!("{GLEE} run form 2>said"),
+    ] {
+        let (code, screen) = on_a_terminal(&scene, &command, &[]);
+        assert_eq!(code, Some(2), "{screen}");
+        assert!(!screen.contains("What shall it be?"), "{screen}");
+        assert!(!scene.root.join("ran").exists());
+    }
 }
 
 #[test]
