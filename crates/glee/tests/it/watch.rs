@@ -265,6 +265,18 @@ fn what_changed_before_anybody_watched_is_seen() {
 }
 
 #[test]
+fn looking_at_a_change_is_no_change() {
+    let stage = Stage::set(&[(".glee/tools/a/tool.yml", &tool("a", "one")), SCRIPT]);
+    stage.scene.write(".glee/prompts/p.yml", &prompt("one"));
+    stage.wait("there is a prompt", |it| it.prompts);
+    // Time for the first look, and for many more if there were any.
+    std::thread::sleep(Duration::from_millis(800));
+    let before = stage.app.tools();
+    std::thread::sleep(Duration::from_millis(400));
+    assert!(Arc::ptr_eq(&before, &stage.app.tools()));
+}
+
+#[test]
 fn nothing_is_told_when_nothing_changed_and_nobody_watches() {
     let stage = Stage::set(&[(".glee/tools/a/tool.yml", &tool("a", "one")), SCRIPT]);
     // The same again, the audit log, and a stranger beside the script are no changes.
