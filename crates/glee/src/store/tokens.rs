@@ -9,6 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
+use glee_core::permission::absolute;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
@@ -23,8 +24,10 @@ impl Tokens {
     /// The tokens of the project with this root.
     pub fn of(root: &Path) -> io::Result<Tokens> {
         let project = HEXLOWER.encode(&Sha256::digest(root.as_os_str().as_encoded_bytes())[..8]);
-        let directory = state()?.join(project);
-        if directory.starts_with(root) {
+        let directory = absolute(root, &state()?.join(project).to_string_lossy());
+        // What is there already may be a link into the project.
+        let real = directory.ancestors().find_map(|it| it.canonicalize().ok());
+        if real.is_some_and(|it| it.starts_with(root)) || directory.starts_with(root) {
             return Err(io::Error::other(format!(
                 "{} is inside of the project, where its tools may read it; set XDG_STATE_HOME to another place",
                 directory.display()

@@ -32,7 +32,7 @@ fn command(scene: &Scene, args: &[&str]) -> Command {
 
 /// A home of its own, so that tokens and the like are not shared with the machine's user.
 pub(super) fn home(scene: &Scene) -> PathBuf {
-    let home = scene.root.join("home");
+    let home = scene.root.with_file_name("home");
     fs::create_dir_all(&home).unwrap();
     home
 }
