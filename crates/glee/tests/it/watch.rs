@@ -48,7 +48,7 @@ impl Stage {
             changes,
             _watching: watching,
         };
-        let first = tool("first", "Is there first").replace("./scripts/run.sh", "true");
+        let first = tool("first", "Is there first").replace("./scripts/run.sh", "printf");
         stage.scene.write(".glee/tools/first/tool.yml", &first);
         stage.wait("somebody watches", |it| it.tools);
         stage
