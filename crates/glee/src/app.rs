@@ -185,9 +185,9 @@ impl App {
             .map_err(|err| Failure::new(FailureKind::FileNotFound, format!("the manifest {err}")))
     }
 
-    /// The last lines of the audit.
-    pub fn audit_tail(&self) -> Result<String, Failure> {
-        audit::tail(&self.project.audit_log())
+    /// What the end of the audit says about one caller.
+    pub fn audit_tail(&self, caller: &Caller) -> Result<String, Failure> {
+        audit::tail(&self.project.audit_log(), &caller.name)
             .map_err(|err| Failure::new(FailureKind::Internal, format!("the audit: {err}")))
     }
 

@@ -1,4 +1,5 @@
 //! Ways to ask a person.
 
+pub mod absent;
 pub mod form;
 pub mod terminal;

@@ -27,8 +27,8 @@ pub struct Audit {
     path: PathBuf,
 }
 
-/// The last lines of a log; nothing when there is none.
-pub fn tail(path: &Path) -> io::Result<String> {
+/// What the last lines of a log say about one caller; nothing when there is none.
+pub fn tail(path: &Path, caller: &str) -> io::Result<String> {
     let file = match OpenOptions::new()
         .read(true)
         .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32)
@@ -43,11 +43,20 @@ pub fn tail(path: &Path) -> io::Result<String> {
     let mut bytes = vec![0; (length - start) as usize];
     file.read_exact_at(&mut bytes, start)?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
-    Ok(match text.split_once('\n') {
+    let whole = match text.split_once('\n') {
         // The first line may be the end of one.
-        Some((_, whole)) if start > 0 => whole.to_owned(),
-        _ => text,
-    })
+        Some((_, whole)) if start > 0 => whole,
+        _ => &text,
+    };
+    // The caller stands at a line's end, where nothing that a caller says can stand.
+    let own = format!(" caller={} id=", word_or_quoted(caller));
+    Ok(whole
+        .split_inclusive('\n')
+        .filter(|line| {
+            line.rfind(" caller=")
+                .is_some_and(|at| line[at..].starts_with(&own))
+        })
+        .collect())
 }
 
 impl Audit {

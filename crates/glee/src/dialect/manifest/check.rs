@@ -1,7 +1,10 @@
 //! What a manifest can get wrong although every word of it is allowed.
 
+use std::ops::Range;
+
 use glee_core::example::Expected;
 use glee_core::model::{Format, ToolSpec};
+use glee_core::name::is_invisible;
 use glee_core::schema::{Schema, escape, sentence};
 use serde_json::Value;
 
@@ -14,7 +17,55 @@ pub fn check(spec: &ToolSpec, node: &Node) -> Vec<Problem> {
     inputs(spec, node, &mut problems);
     examples(spec, node, &mut problems);
     literal_secrets(node, &mut problems);
+    for (pointer, shown) in [
+        ("/title", node.get("/title")),
+        ("/description", node.get("/description")),
+        ("/tags", node.get("/tags")),
+        ("/inputs/schema", node.get("/inputs/schema")),
+        ("/outputs/schema", node.get("/outputs/schema")),
+    ] {
+        if let Some(shown) = shown {
+            invisible(shown, pointer, &mut problems);
+        }
+    }
     problems
+}
+
+/// What models read and people cannot see is a way to tell models what people would not allow.
+fn invisible(node: &Node, pointer: &str, problems: &mut Vec<Problem>) {
+    let mut look = |text: &str, place: Range<usize>| {
+        let hidden = text
+            .chars()
+            .find(|&c| is_invisible(c) && c != '\n' && c != '\t');
+        if let Some(c) = hidden {
+            let message = format!(
+                "{} holds the invisible character U+{:04X}",
+                pointer[1..].replace('/', "."),
+                c as u32
+            );
+            problems.push(
+                Problem::error("invisible", place, message)
+                    .fix("take it out; models read what people cannot see"),
+            );
+        }
+    };
+    match &node.kind {
+        Kind::Scalar(Value::String(text)) => look(text, node.place.clone()),
+        Kind::Scalar(_) => {}
+        Kind::List(items) => {
+            for (at, item) in items.iter().enumerate() {
+                invisible(item, &format!("{pointer}/{at}"), problems);
+            }
+        }
+        Kind::Map(entries) => {
+            for entry in entries {
+                look(&entry.key, entry.key_place.clone());
+            }
+            for entry in entries {
+                invisible(&entry.value, &format!("{pointer}/{}", entry.key), problems);
+            }
+        }
+    }
 }
 
 /// Whether the schemas compile, which reading leaves for the first use.

@@ -7,7 +7,6 @@ use rmcp::transport::io::stdio_pipes;
 
 use super::Session;
 use super::status::Status;
-use crate::exec::Stay;
 use crate::surface::mcp::{Principal, Server};
 
 /// Serve the tools to one MCP client, over standard input and output.
@@ -18,7 +17,7 @@ use crate::surface::mcp::{Principal, Server};
 pub(super) struct Args {}
 
 pub(super) fn run(session: &Session, _: &Args) -> anyhow::Result<Status> {
-    let app = Arc::new(session.app(Stay::ForMany)?);
+    let app = Arc::new(session.served_app()?);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;

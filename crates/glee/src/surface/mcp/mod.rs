@@ -18,6 +18,7 @@ mod result;
 mod seal;
 mod shown;
 mod task;
+mod turnstile;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -39,7 +40,7 @@ use rmcp::model::{
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
-use tokio::sync::{Semaphore, broadcast};
+use tokio::sync::broadcast;
 
 use crate::app::App;
 use crate::store::results::Results;
@@ -48,11 +49,12 @@ use result::Shelf;
 use seal::Seals;
 use shown::Shown;
 use task::Desks;
+use turnstile::Turnstile;
 
-/// Calls that run at once; more wait.
-const MOST_CALLS: usize = 256;
-/// Streams on which clients are told of changes.
-const MOST_LISTENERS: usize = 256;
+/// Calls that are under way, of all and of one caller; the executors let only some of them run at once.
+const MOST_CALLS: (usize, usize) = (4096, 2048);
+/// Streams on which clients are told of changes, of all and of one.
+const MOST_LISTENERS: (usize, usize) = (256, 64);
 
 const VERSIONS: &[ProtocolVersion] = &[
     ProtocolVersion::V_2025_03_26,
@@ -83,9 +85,8 @@ struct Shared {
     seals: Seals,
     /// Made when it is first asked for.
     shown: ArcSwapOption<Shown>,
-    waiting: Semaphore,
-    running: Semaphore,
-    listeners: Semaphore,
+    calls: Turnstile,
+    listeners: Turnstile,
     changes: broadcast::Sender<Change>,
     desks: Desks,
 }
@@ -98,9 +99,8 @@ impl Server {
                 results: Results::default(),
                 seals: Seals::new(),
                 shown: ArcSwapOption::empty(),
-                waiting: Semaphore::new(call::MOST_WAITING),
-                running: Semaphore::new(MOST_CALLS),
-                listeners: Semaphore::new(MOST_LISTENERS),
+                calls: Turnstile::new(MOST_CALLS.0, MOST_CALLS.1),
+                listeners: Turnstile::new(MOST_LISTENERS.0, MOST_LISTENERS.1),
                 changes: broadcast::Sender::new(64),
                 desks: Desks::default(),
             }),
@@ -205,9 +205,10 @@ impl ServerHandler for Server {
 
     async fn list_tools(
         &self,
-        _: Option<PaginatedRequestParams>,
+        page: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
+        first_page(page)?;
         Ok(ListToolsResult::with_all_items(self.shown().listed.clone()))
     }
 
@@ -230,9 +231,10 @@ impl ServerHandler for Server {
 
     async fn list_prompts(
         &self,
-        _: Option<PaginatedRequestParams>,
+        page: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
+        first_page(page)?;
         let snapshot = self.shared.app.tools();
         let prompts = snapshot.prompts().map(|it| prompt::definition(it));
         Ok(ListPromptsResult::with_all_items(prompts.collect()))
@@ -248,9 +250,10 @@ impl ServerHandler for Server {
 
     async fn list_resources(
         &self,
-        _: Option<PaginatedRequestParams>,
+        page: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
+        first_page(page)?;
         Ok(ListResourcesResult::with_all_items(
             self.resources(&self.caller(&context)),
         ))
@@ -258,9 +261,10 @@ impl ServerHandler for Server {
 
     async fn list_resource_templates(
         &self,
-        _: Option<PaginatedRequestParams>,
+        page: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        first_page(page)?;
         Ok(ListResourceTemplatesResult::with_all_items(
             self.resource_templates(),
         ))
@@ -309,7 +313,8 @@ impl ServerHandler for Server {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let Ok(_listening) = self.shared.listeners.try_acquire() else {
+        let caller = self.caller(context.request_context());
+        let Some(_listening) = self.shared.listeners.enter(&caller.name) else {
             return Err(ErrorData::internal_error("too many listen already", None));
         };
         change::stream(self.shared.changes.subscribe(), &context).await;
@@ -358,6 +363,14 @@ impl ServerHandler for Server {
     ) -> Result<(), ErrorData> {
         let desk = self.shared.desks.of(&self.caller(&context));
         desk.cancel_task(&params.task_id)
+    }
+}
+
+/// Lists come whole, so no cursor was ever given out.
+fn first_page(page: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
+    match page.and_then(|it| it.cursor) {
+        None => Ok(()),
+        Some(_) => Err(ErrorData::invalid_params("there is no such page", None)),
     }
 }
 

@@ -1,9 +1,11 @@
 //! `glee mcp` and `glee serve`, as clients see them.
 
 mod agents;
+mod approval;
 mod clients;
 mod conformance;
 mod http;
 mod principals;
 mod server;
+mod shown;
 mod stdio;

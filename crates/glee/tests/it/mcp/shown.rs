@@ -1,0 +1,224 @@
+//! What clients are shown: how many tools, in which words, and what comes of results that are too large.
+
+use serde_json::{Value, json};
+
+use super::server::Pipes;
+use crate::support::Scene;
+
+fn tool(name: &str, more: &str) -> String {
+    format!(
+        "\
+name: {name}
+description: Print many lines
+kind: command
+version: 1
+tags: [printing]
+inputs:
+  schema:
+    type: object
+    additionalProperties: false
+    properties:
+      last: {{type: integer, description: How many lines, default: 1}}
+      first: {{type: integer, description: Where to begin, default: 1}}
+exec: {{command: {{entrypoint: seq, args: ['${{first}}', '${{last}}']}}}}
+approval: {{required: false}}
+{more}"
+    )
+}
+
+const PLAIN: &str = "outputs: {format: text}\npermissions: {network: false}\n";
+
+fn scene(tools: usize, config: &str) -> Scene {
+    let scene = Scene::new();
+    for at in 0..tools {
+        let name = format!("lines_{at:03}");
+        scene.write(&format!(".glee/tools/{name}/tool.yml"), &tool(&name, PLAIN));
+    }
+    scene.write(".glee/config.yml", config);
+    scene
+}
+
+fn list(scene: &Scene) -> Vec<Value> {
+    let mut pipes = Pipes::open(scene, "2025-11-25");
+    let answer = pipes.ask(json!(1), "tools/list", json!({}));
+    answer["result"]["tools"].as_array().unwrap().clone()
+}
+
+fn names(tools: &[Value]) -> Vec<&str> {
+    tools
+        .iter()
+        .map(|it| it["name"].as_str().unwrap())
+        .collect()
+}
+
+fn call(pipes: &mut Pipes, name: &str, args: Value) -> Value {
+    let params = json!({"name": name, "arguments": args});
+    pipes.ask(json!(7), "tools/call", params)["result"].clone()
+}
+
+#[test]
+fn few_tools_are_listed_and_many_are_not() {
+    const META: usize = 6;
+    let few = list(&scene(3, ""));
+    assert_eq!(few.len(), META + 3);
+    assert_eq!(names(&few)[META..], ["lines_000", "lines_001", "lines_002"]);
+    assert_eq!(list(&scene(120, "")).len(), META);
+    assert_eq!(
+        list(&scene(120, "mcp: {exposure: direct}")).len(),
+        META + 120
+    );
+    assert_eq!(list(&scene(3, "mcp: {exposure: search}")).len(), META);
+    assert_eq!(list(&scene(3, "mcp: {budget_tokens: 10}")).len(), META);
+}
+
+#[test]
+fn a_tool_that_is_not_listed_can_be_found_and_called() {
+    let scene = scene(30, "mcp: {exposure: search}");
+    let mut pipes = Pipes::open(&scene, "2025-11-25");
+    let args = json!({"detail": "names", "max_tokens": 50});
+    let mut found = Vec::new();
+    let mut page = call(&mut pipes, "glee_tools_list", args.clone())["structuredContent"].clone();
+    assert_eq!(page["total"], 30);
+    loop {
+        found.extend(page["tools"].as_array().unwrap().clone());
+        let Some(next) = page.get("next") else { break };
+        let mut args = args.clone();
+        args["cursor"] = next.clone();
+        page = call(&mut pipes, "glee_tools_list", args)["structuredContent"].clone();
+    }
+    assert_eq!(found.len(), 30, "{found:?}");
+    let args = json!({"query": "lines_007"});
+    let hits = call(&mut pipes, "glee_tools_search", args);
+    assert_eq!(hits["structuredContent"]["tools"][0]["name"], "lines_007");
+    let line = call(&mut pipes, "glee_tools_list", json!({"tags": ["printing"]}));
+    assert_eq!(
+        line["structuredContent"]["tools"][0],
+        "lines_000(last?: integer, first?: integer) — Print many lines"
+    );
+    for (name, args) in [
+        ("lines_007", json!({"last": 3})),
+        (
+            "glee_tool",
+            json!({"name": "lines_007", "params": {"last": 3}}),
+        ),
+    ] {
+        assert_eq!(
+            call(&mut pipes, name, args)["content"][0]["text"],
+            "1\n2\n3\n"
+        );
+    }
+}
+
+#[test]
+fn hints_come_from_permissions() {
+    let scene = Scene::new();
+    let says = "annotations: {read_only: true, destructive: false}\noutputs: {format: text}\n";
+    for (name, permissions) in [
+        ("reads", "permissions: {network: false}\n"),
+        (
+            "writes",
+            "permissions: {network: false, fs: {write: [out]}}\n",
+        ),
+        ("calls", "permissions: {network: true}\n"),
+    ] {
+        let manifest = tool(name, &format!("{says}{permissions}"));
+        scene.write(&format!(".glee/tools/{name}/tool.yml"), &manifest);
+    }
+    let tools = list(&scene);
+    let hints = |name: &str| {
+        let tool = tools.iter().find(|it| it["name"] == name).unwrap();
+        let hint = |key: &str| tool["annotations"][key].as_bool().unwrap();
+        (hint("readOnlyHint"), hint("openWorldHint"))
+    };
+    assert_eq!(hints("reads"), (true, false));
+    assert_eq!(hints("writes"), (false, false));
+    assert_eq!(hints("calls"), (false, true));
+    assert_eq!(hints("glee_tool"), (false, true));
+    let reads = tools.iter().find(|it| it["name"] == "reads").unwrap();
+    let order: Vec<&String> = reads["inputSchema"]["properties"]
+        .as_object()
+        .unwrap()
+        .keys()
+        .collect();
+    assert_eq!(order, ["last", "first"], "the author's order is kept");
+    assert_eq!(
+        reads["_meta"]["dev.glee/digest"].as_str().unwrap().len(),
+        64
+    );
+    assert!(reads["_meta"].get("anthropic/alwaysLoad").is_none());
+    assert_eq!(reads["_meta"]["anthropic/searchHint"], "printing");
+    assert_eq!(tools[0]["_meta"]["anthropic/alwaysLoad"], true);
+}
+
+#[test]
+fn a_large_result_comes_in_part_and_can_be_read_whole() {
+    let scene = scene(1, "mcp: {result_bytes: 2000}");
+    let mut pipes = Pipes::open(&scene, "2025-11-25");
+    let whole: String = (1..=5000).map(|it| format!("{it}\n")).collect();
+    let result = call(&mut pipes, "lines_000", json!({"last": 5000}));
+    let part = &result["structuredContent"];
+    assert_eq!(part["bytes"], whole.len(), "{result}");
+    assert_eq!(result["content"][0]["text"], part.to_string());
+    assert!(result.to_string().len() < 5000);
+    assert!(part["head"].as_str().unwrap().starts_with("1\n2\n"));
+    assert!(part["tail"].as_str().unwrap().ends_with("4999\n5000\n"));
+    assert_eq!(result["content"][1]["uri"], part["uri"]);
+    let mut read = String::new();
+    let mut offset = json!(0);
+    while offset.is_number() {
+        let args = json!({"handle": part["handle"], "offset": offset, "limit": 100_000});
+        let page = call(&mut pipes, "glee_result_read", args)["structuredContent"].clone();
+        read += page["text"].as_str().unwrap();
+        offset = page["next_offset"].clone();
+    }
+    assert_eq!(read, whole);
+    let args = json!({"handle": part["handle"], "grep": "4321"});
+    let lines = call(&mut pipes, "glee_result_read", args)["structuredContent"]["lines"].clone();
+    assert_eq!(lines.as_array().unwrap().len(), 1, "{lines}");
+    let at = lines[0]["offset"].as_u64().unwrap() as usize;
+    assert!(whole[at..].starts_with("4321\n"));
+    let resource = pipes.ask(json!(9), "resources/read", json!({"uri": part["uri"]}));
+    assert_eq!(resource["result"]["contents"][0]["text"], whole);
+}
+
+/// Clients check what they get against the schema they were shown, and drop what breaks it.
+#[test]
+fn what_is_returned_fits_the_schema_that_was_shown() {
+    let scene = Scene::new();
+    for (name, printed, schema) in [
+        ("number", "42", "{type: integer}"),
+        ("list", "[1, 2]", "{type: array, items: {type: integer}}"),
+        ("object", r#"{"a": 1}"#, "{type: object, required: [a]}"),
+        ("nothing", "null", "{type: 'null'}"),
+        ("wrong", r#"{"b": 1}"#, "{type: object, required: [a]}"),
+        ("cut", r#"{"a": "#, "{type: object, required: [a]}"),
+    ] {
+        let manifest = format!(
+            "name: {name}\ndescription: Print\nkind: command\nversion: 1\n\
+             inputs: {{schema: {{type: object}}}}\noutputs: {{format: json, schema: {schema}}}\n\
+             exec: {{command: {{entrypoint: printf, args: ['%s', '{printed}']}}}}\n\
+             permissions: {{network: false}}\napproval: {{required: false}}\n"
+        );
+        scene.write(&format!(".glee/tools/{name}/tool.yml"), &manifest);
+    }
+    let mut pipes = Pipes::open(&scene, "2025-11-25");
+    let tools = pipes.ask(json!(1), "tools/list", json!({}))["result"]["tools"].clone();
+    for tool in tools.as_array().unwrap() {
+        let Some(schema) = tool.get("outputSchema") else {
+            continue;
+        };
+        assert_eq!(schema["type"], "object", "{tool}");
+        let name = tool["name"].as_str().unwrap();
+        let result = call(&mut pipes, name, json!({}));
+        let is_wrong = ["wrong", "cut"].contains(&name);
+        assert_eq!(result["isError"], is_wrong, "{name}: {result}");
+        let structured = &result["structuredContent"];
+        match is_wrong {
+            true => assert!(structured.is_null(), "{result}"),
+            false => {
+                assert!(jsonschema::is_valid(schema, structured), "{name}: {result}");
+                assert_eq!(result["content"][0]["text"], structured.to_string());
+            }
+        }
+    }
+}
