@@ -28,6 +28,9 @@ const PROTECTED: &[&str] = &[
     ".mcp.json",
 ];
 
+/// What a grant of the whole project does not open, and one that names it does.
+const UNLESS_NAMED: &[&str] = &[".glee/prompts", ".glee/resources"];
+
 /// Files of the person's home that a shell runs by itself.
 const SHELL_FILES: &[&str] = &[
     ".bashrc",
@@ -172,8 +175,8 @@ impl Cage {
             confinement: self.confinement,
             network: self.network(&grant.network)?,
             read,
+            protect: protected(root, &write),
             write,
-            protect: protected(root),
             limits: limits(&spec.limits),
         })
     }
@@ -336,8 +339,11 @@ fn installation(python: &Path) -> Option<&Path> {
     installed.then_some(prefix)
 }
 
-pub(super) fn protected(root: &Path) -> Vec<PathBuf> {
+pub(super) fn protected(root: &Path, writable: &[PathBuf]) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = PROTECTED.iter().map(|it| root.join(it)).collect();
+    // The rest of glee's own directory is open only to a grant that names it.
+    let own = UNLESS_NAMED.iter().map(|it| root.join(it));
+    paths.extend(own.filter(|it| !writable.iter().any(|grant| grant.starts_with(it))));
     if let Some(home) = std::env::var_os("HOME") {
         paths.extend(SHELL_FILES.iter().map(|it| Path::new(&home).join(it)));
     }
