@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use glee_core::schema::{Breach, Schema, Violation};
 use rustix::fs::OFlags;
@@ -40,7 +41,7 @@ pub const MAX_BYTES: u64 = 1 << 20;
 /// find every problem in one run; it is not to be used for more.
 pub fn read<T: DeserializeOwned>(
     text: &str,
-    schema: &Schema,
+    schema: &LazyLock<Schema>,
     stand_ins: &[(&str, &str)],
 ) -> (Option<T>, Option<Node>, Vec<Problem>) {
     let (node, mut problems) = yaml::parse(text);
