@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use glee_core::schema::{Breach, Schema, Violation};
 use rustix::fs::OFlags;
@@ -40,7 +41,7 @@ pub const MAX_BYTES: u64 = 1 << 20;
 /// find every problem in one run; it is not to be used for more.
 pub fn read<T: DeserializeOwned>(
     text: &str,
-    schema: &Schema,
+    schema: &LazyLock<Schema>,
     stand_ins: &[(&str, &str)],
 ) -> (Option<T>, Option<Node>, Vec<Problem>) {
     let (node, mut problems) = yaml::parse(text);
@@ -52,7 +53,8 @@ pub fn read<T: DeserializeOwned>(
     };
     let value = node.to_value();
     // The schema is generated from `T`, so what deserialises needs no second look; holding a
-    // document against the schema costs more than all the rest, and is for finding every problem.
+    // document against the schema costs more than all the rest, as does making the schema. It is for
+    // finding every problem.
     let first = strict::from_value(value.clone());
     match first {
         Ok(document) => (Some(document), Some(node), problems),
