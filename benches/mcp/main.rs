@@ -84,7 +84,7 @@ permissions: {network: {hosts: [127.0.0.1]}}
 approval: {required: false}
 ";
 
-/// The same work at every server.
+/// The same work at every server. Where no tool is run, rmcp has glee's answer ready-made.
 const CALLS: &[(&str, Request, Request)] = &[
     (
         "no tool",
@@ -187,7 +187,7 @@ impl Bench {
         bench
     }
 
-    /// A project with so many tools, and what glee answers when they are listed.
+    /// A project with so many tools, and what glee answers when they are listed and one is described.
     fn project(&self, count: usize) {
         let root = self.root(count);
         tool(&root, "say", SAY);
@@ -199,6 +199,10 @@ impl Bench {
         let mut client = Client::over_pipe(self.command(Kind::Glee, Over::Stdio, count, 0));
         let answer: Value = serde_json::from_slice(client.answer(&LIST)).unwrap();
         std::fs::write(self.listed(count), answer["result"].to_string()).unwrap();
+        let (_, describe, _) = CALLS[0];
+        let answer: Value = serde_json::from_slice(client.answer(&describe)).unwrap();
+        let described = answer["result"]["structuredContent"].to_string();
+        std::fs::write(root.join(peers::DESCRIBED), described).unwrap();
     }
 
     fn root(&self, count: usize) -> PathBuf {

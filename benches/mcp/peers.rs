@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, Write};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use axum::serve::ListenerExt;
@@ -22,21 +23,28 @@ use tokio::net::{TcpListener, TcpStream};
 pub(crate) const RMCP: &str = "serve-rmcp";
 pub(crate) const FLOOR: &str = "serve-floor";
 
+/// Beside the list: what is answered when no tool is run.
+pub(crate) const DESCRIBED: &str = "described.json";
+
 /// Serves, when that is what the arguments say: `list` is the file of what `tools/list` answers.
 pub(crate) fn serve_if_asked() -> bool {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [which, transport, list, upstream, port] = args.as_slice() else {
         return false;
     };
+    let described = Path::new(list).with_file_name(DESCRIBED);
     let list = std::fs::read(list).unwrap();
     let port: u16 = port.parse().unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     match (which.as_str(), transport.as_str()) {
         (RMCP, "stdio") => runtime.block_on(async {
-            let running = Bare::new(&list, upstream).serve(stdio_pipes()).await;
+            let server = Bare::new(&list, &described, upstream);
+            let running = server.serve(stdio_pipes()).await;
             running.unwrap().waiting().await.unwrap();
         }),
-        (RMCP, "http") => runtime.block_on(rmcp_over_http(Bare::new(&list, upstream), port)),
+        (RMCP, "http") => {
+            runtime.block_on(rmcp_over_http(Bare::new(&list, &described, upstream), port))
+        }
         (FLOOR, "stdio") => floor_over_pipe(&list),
         (FLOOR, "http") => runtime.block_on(floor_over_http(list.leak(), port)),
         _ => return false,
@@ -48,16 +56,19 @@ pub(crate) fn serve_if_asked() -> bool {
 #[derive(Clone)]
 struct Bare {
     tools: Arc<Vec<Tool>>,
+    described: Arc<Value>,
     client: reqwest::Client,
     upstream: Arc<str>,
 }
 
 impl Bare {
-    fn new(list: &[u8], upstream: &str) -> Bare {
+    fn new(list: &[u8], described: &Path, upstream: &str) -> Bare {
         let list: ListToolsResult = serde_json::from_slice(list).unwrap();
+        let described = std::fs::read(described).unwrap();
         let _ = rustls::crypto::ring::default_provider().install_default();
         Bare {
             tools: Arc::new(list.tools),
+            described: Arc::new(serde_json::from_slice(&described).unwrap()),
             client: reqwest::Client::builder().no_proxy().build().unwrap(),
             upstream: upstream.into(),
         }
@@ -100,7 +111,7 @@ impl ServerHandler for Bare {
                 let output = String::from_utf8(ran.await.unwrap().stdout).unwrap();
                 CallToolResult::success(vec![ContentBlock::text(output)])
             }
-            _ => CallToolResult::success(vec![ContentBlock::text(text("name"))]),
+            _ => CallToolResult::structured(self.described.as_ref().clone()),
         };
         Ok(result.into())
     }

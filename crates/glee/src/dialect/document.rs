@@ -53,7 +53,8 @@ pub fn read<T: DeserializeOwned>(
     };
     let value = node.to_value();
     // The schema is generated from `T`, so what deserialises needs no second look; holding a
-    // document against the schema costs more than all the rest, and is for finding every problem.
+    // document against the schema costs more than all the rest, as does making the schema. It is for
+    // finding every problem.
     let first = strict::from_value(value.clone());
     match first {
         Ok(document) => (Some(document), Some(node), problems),

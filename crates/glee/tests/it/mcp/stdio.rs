@@ -275,3 +275,22 @@ fn a_new_tool_is_told_of() {
     let tools = listed["result"]["tools"].as_array().unwrap();
     assert!(tools.iter().any(|it| it["name"] == "fresh"), "{listed}");
 }
+
+/// Lists are written in pieces, between which no other answer may come.
+#[test]
+fn many_lists_at_once_are_whole() {
+    let scene = scene();
+    let mut pipes = Pipes::open(&scene, "2025-11-25");
+    let whole = pipes.ask(json!("first"), "tools/list", json!({}))["result"].clone();
+    assert!(whole["tools"].as_array().unwrap().len() > 6, "{whole}");
+    for id in 0..200 {
+        let method = if id % 3 == 0 { "ping" } else { "tools/list" };
+        pipes.send(&json!({"jsonrpc": "2.0", "id": id, "method": method}));
+    }
+    for _ in 0..200 {
+        let answer = pipes.receive();
+        if !answer["id"].as_u64().unwrap().is_multiple_of(3) {
+            assert_eq!(answer["result"], whole);
+        }
+    }
+}
