@@ -14,7 +14,7 @@ use crate::model::ToolSpec;
 use crate::outcome::{Failure, FailureKind};
 use crate::permission::{Grant, SecretNeed};
 use crate::policy::{self, Case, Decision, Rule};
-use crate::port::{Answer, Approver, Caller, Cancel, Party, Question, Secrets};
+use crate::port::{Answer, Approver, Caller, Cancel, Files, Party, Question, Secrets};
 use crate::schema::{Schema, sentence};
 use crate::secret::SecretValues;
 use crate::template::Scope;
@@ -36,6 +36,7 @@ pub struct Invocation {
 pub struct Gate {
     pub root: PathBuf,
     pub rules: Vec<Box<dyn Rule>>,
+    pub files: Arc<dyn Files>,
     pub approver: Arc<dyn Approver>,
     pub secrets: Arc<dyn Secrets>,
 }
@@ -246,12 +247,7 @@ fn judge(
     args: &Map<String, Value>,
     call: &Invocation,
 ) -> Result<Option<String>, Failure> {
-    let case = Case {
-        spec,
-        args,
-        caller: &call.caller,
-        root: &gate.root,
-    };
+    let case = Case::new(spec, args, &call.caller, &gate.root, &*gate.files);
     let verdict = policy::judge(&gate.rules, &case);
     match verdict.decision {
         Decision::Allow => Ok(None),

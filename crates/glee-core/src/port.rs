@@ -1,6 +1,7 @@
 //! The doors to the world. Each is a small trait that the `glee` crate implements.
 
 use std::future::Future;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::time::SystemTime;
 
@@ -140,6 +141,28 @@ pub enum Answer {
     Nobody {
         hint: String,
     },
+}
+
+/// Tells where paths lead, for rules that judge them.
+pub trait Files: Send + Sync {
+    /// What `~` means.
+    fn home(&self) -> Option<&Path>;
+
+    /// The path with every link on its way followed, as far as it exists.
+    fn resolve(&self, path: &Path) -> PathBuf;
+}
+
+/// A machine of which nothing is known; every path leads where it says.
+pub struct Anywhere;
+
+impl Files for Anywhere {
+    fn home(&self) -> Option<&Path> {
+        None
+    }
+
+    fn resolve(&self, path: &Path) -> PathBuf {
+        path.to_owned()
+    }
 }
 
 /// Looks up secrets by name.

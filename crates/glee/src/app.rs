@@ -1,7 +1,7 @@
 //! The wiring: the only file that names every concrete type.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -9,9 +9,10 @@ use glee_core::admit::{Gate, Invocation};
 use glee_core::catalog::{Catalog, Snapshot};
 use glee_core::model::ToolSpec;
 use glee_core::outcome::{Failure, FailureKind, Outcome};
-use glee_core::policy::{AgentCeiling, ManifestApproval};
-use glee_core::port::{Approver, Caller, Cancel, Clock, Party, Secrets};
+use glee_core::policy::{AgentCeiling, ManifestApproval, Rule};
+use glee_core::port::{Approver, Caller, Cancel, Clock, Files, Party, Secrets};
 use glee_core::resource::Contents;
+use glee_core::rule;
 use glee_core::runtime::Runtime;
 use glee_core::secret::Secret;
 use glee_sandbox::{Confinement, Sandbox};
@@ -99,10 +100,8 @@ impl App {
             catalog: Catalog::new(load(&project, Compile::AtFirstUse)?),
             gate: Gate {
                 root: project.root().to_owned(),
-                rules: vec![
-                    Box::new(AgentCeiling(config.max_permissions)),
-                    Box::new(ManifestApproval),
-                ],
+                rules: rules(&config),
+                files: Arc::new(Disk::new()),
                 approver: wiring.approver,
                 secrets: wiring.secrets,
             },
@@ -214,6 +213,14 @@ impl App {
     }
 }
 
+/// In the order in which they are told apart when several are equally strict.
+fn rules(config: &Config) -> Vec<Box<dyn Rule>> {
+    let mut rules = rule::defaults();
+    rules.push(Box::new(AgentCeiling(config.max_permissions.clone())));
+    rules.push(Box::new(ManifestApproval));
+    rules
+}
+
 fn invocation(call: Call) -> Invocation {
     Invocation {
         id: Uuid::now_v7(),
@@ -303,5 +310,35 @@ struct SystemClock;
 impl Clock for SystemClock {
     fn now(&self) -> SystemTime {
         SystemTime::now()
+    }
+}
+
+/// Where paths lead on this machine.
+struct Disk {
+    home: Option<PathBuf>,
+}
+
+impl Disk {
+    fn new() -> Disk {
+        Disk {
+            home: std::env::home_dir().filter(|it| it.is_absolute()),
+        }
+    }
+}
+
+impl Files for Disk {
+    fn home(&self) -> Option<&Path> {
+        self.home.as_deref()
+    }
+
+    fn resolve(&self, path: &Path) -> PathBuf {
+        // What does not exist yet lies where its directory leads.
+        for existing in path.ancestors() {
+            if let Ok(real) = existing.canonicalize() {
+                let rest = path.strip_prefix(existing).unwrap_or(Path::new(""));
+                return real.join(rest).components().collect();
+            }
+        }
+        path.to_owned()
     }
 }
