@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
@@ -101,7 +102,8 @@ pub fn judge(rules: &[Box<dyn Rule>], case: &Case<'_>) -> Verdict {
     verdict
 }
 
-impl<T: Rule> Rule for &T {
+/// A rule that somebody else holds too.
+impl<T: Rule> Rule for Arc<T> {
     fn name(&self) -> &str {
         (**self).name()
     }
@@ -138,7 +140,16 @@ impl Decision {
 }
 
 /// Asks when the tool itself says that a person must agree.
-pub struct ManifestApproval;
+pub struct ManifestApproval {
+    /// What agents made asks also where people's own tools need not.
+    pub of: Asking,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asking {
+    AllTools,
+    AgentsTools,
+}
 
 impl Rule for ManifestApproval {
     fn name(&self) -> &str {
@@ -156,6 +167,11 @@ impl Rule for ManifestApproval {
     fn judge(&self, case: &Case<'_>) -> Result<Decision, String> {
         Ok(match &case.spec.approval {
             Approval::Never => Decision::Allow,
+            Approval::Always { .. }
+                if self.of == Asking::AgentsTools && case.spec.origin == Origin::User =>
+            {
+                Decision::Allow
+            }
             Approval::Always { reason } => Decision::Ask {
                 reason: reason.clone(),
             },

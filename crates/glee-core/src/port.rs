@@ -143,6 +143,30 @@ pub enum Answer {
     },
 }
 
+/// A service that is asked before each call, after the rules.
+pub trait Principles: Send + Sync {
+    /// An `Err` says why there is no opinion.
+    fn consult<'a>(&'a self, deed: &'a Deed<'a>) -> Later<'a, Result<Opinion, String>>;
+}
+
+/// What somebody is about to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deed<'a> {
+    pub tool: &'a str,
+    /// As in [`crate::rule::permit::words`].
+    pub permissions: Vec<&'static str>,
+    pub safety_level: &'static str,
+    pub agent: &'a str,
+    /// The name of the project's directory.
+    pub project: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opinion {
+    pub allowed: bool,
+    pub reason: String,
+}
+
 /// Tells where paths lead, for rules that judge them.
 pub trait Files: Send + Sync {
     /// What `~` means.

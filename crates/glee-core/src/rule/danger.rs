@@ -7,6 +7,7 @@ use crate::policy::{Case, Decision, Rule};
 use crate::shell::{Flow, SHELLS, Script, Simple, Word, shell_call};
 
 /// A rule about single commands; the strictest of what it says of each counts.
+#[derive(Clone, Copy)]
 pub struct CommandRule {
     name: &'static str,
     about: &'static str,

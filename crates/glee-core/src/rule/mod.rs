@@ -1,6 +1,9 @@
 //! The rules that come with glee, and what they look at.
 
+pub mod autonomy;
+pub mod custom;
 pub mod danger;
+pub mod permit;
 pub mod place;
 pub mod reach;
 pub mod sensitive;
@@ -10,7 +13,11 @@ use crate::policy::{Case, Decision, Rule};
 /// The rules every project has.
 pub fn defaults() -> Vec<Box<dyn Rule>> {
     let mut rules: Vec<Box<dyn Rule>> = vec![Box::new(Readable)];
-    rules.extend(danger::RULES.iter().map(|it| Box::new(it) as Box<dyn Rule>));
+    rules.extend(
+        danger::RULES
+            .iter()
+            .map(|it| Box::new(*it) as Box<dyn Rule>),
+    );
     rules.push(Box::new(sensitive::SensitiveFiles));
     rules
 }
@@ -34,7 +41,9 @@ impl Rule for Readable {
     fn judge(&self, case: &Case<'_>) -> Result<Decision, String> {
         match &case.reach().unreadable {
             None => Ok(Decision::Allow),
-            Some(why) => Err(why.to_string()),
+            Some(why) => Ok(Decision::Deny {
+                reason: why.to_string(),
+            }),
         }
     }
 }

@@ -146,15 +146,25 @@ fn every_line_of_the_table() {
     assert!(count >= 150, "{count}");
 }
 
+/// Each rule is taken out in turn: some line of the table must then be decided otherwise.
 #[test]
-fn every_default_rule_has_lines_in_the_table() {
+fn without_any_one_default_rule_the_table_does_not_hold() {
     let table = include_str!("testdata/commands.tsv");
-    for rule in defaults() {
-        let decided = table
+    let (spec, machine) = (python(), Machine::new());
+    let caller = Caller { name: "a".into() };
+    for out in 0..defaults().len() {
+        let mut rules = defaults();
+        let name = rules.remove(out).name().to_owned();
+        let lines = table
             .lines()
-            .filter(|it| it.split('\t').nth(1) == Some(rule.name()))
-            .count();
-        assert!(decided >= 2, "{}", rule.name());
+            .filter(|it| it.split('\t').nth(1) == Some(&name));
+        let missed = lines.filter(|line| {
+            let text = line.splitn(3, '\t').nth(2).unwrap().replace('⏎', "\n");
+            let args = json!({"command": text}).as_object().unwrap().clone();
+            let case = Case::new(&spec, &args, &caller, Path::new("/work/project"), &machine);
+            !line.starts_with(word(&judge(&rules, &case).decision))
+        });
+        assert!(missed.count() > 0, "nothing needs the rule {name}");
     }
 }
 
@@ -264,4 +274,89 @@ fn nothing_matched_costs_little() {
     // Without optimisation, and beside other tests; a release build takes a tenth.
     assert!(each.as_micros() < 200, "{each:?}");
     eprintln!("{each:?} per call");
+}
+
+#[test]
+fn permissions_that_are_not_listed() {
+    let caller = Caller { name: "a".into() };
+    let machine = Machine::new();
+    let (args, root) = (Map::new(), Path::new("/work/project"));
+    let mut writer = command("./x.sh", &[]);
+    writer.permissions.write.push("out".into());
+    let mut networked = python();
+    networked.permissions.network = crate::permission::Network::Public;
+    for (spec, list, missing) in [
+        (&writer, "fs:write, proc:exec", ""),
+        (&writer, " FS:WRITE,proc:exec,docker,", ""),
+        (&writer, "fs:read,proc:exec", "fs:write"),
+        (&writer, "", "fs:write, proc:exec"),
+        (&networked, "net:read,proc:exec", "net:write"),
+        (&networked, "net:read,net:write,proc:exec", ""),
+    ] {
+        let case = Case::new(spec, &args, &caller, root, &machine);
+        let reason = match permit::AllowedPermissions::parse(list)
+            .judge(&case)
+            .unwrap()
+        {
+            Decision::Allow => String::new(),
+            Decision::Ask { reason } | Decision::Deny { reason } => reason,
+        };
+        assert_eq!(
+            reason.trim_start_matches("not among ALLOWED_TOOL_PERMS: "),
+            missing,
+            "{list}"
+        );
+    }
+}
+
+#[test]
+fn what_asks_at_which_level() {
+    use autonomy::{Level, Severity};
+    let table = [
+        (Level::Hitl, [true, true, true, true]),
+        (Level::Supervised, [false, true, true, true]),
+        (Level::Autonomous, [false, false, false, true]),
+        (Level::Yolo, [false, false, false, false]),
+    ];
+    let severities = [
+        Severity::Reads,
+        Severity::Network,
+        Severity::Writes,
+        Severity::Destructive,
+    ];
+    for (level, expected) in table {
+        assert_eq!(severities.map(|it| level.asks(it)), expected, "{level:?}");
+    }
+    let mut spec = python();
+    assert_eq!(Severity::of(&spec), Severity::Reads);
+    spec.permissions.network = crate::permission::Network::Public;
+    assert_eq!(Severity::of(&spec), Severity::Network);
+    spec.permissions.write.push("x".into());
+    assert_eq!(Severity::of(&spec), Severity::Writes);
+    spec.annotations.destructive = Some(true);
+    assert_eq!(Severity::of(&spec), Severity::Destructive);
+}
+
+#[test]
+fn what_the_project_allows_autonomy_does_not_ask() {
+    use autonomy::{Autonomy, Level};
+    use custom::{CustomRule, Ruling, Written};
+    let caller = Caller { name: "a".into() };
+    let machine = Machine::new();
+    let spec = python();
+    let rule = CustomRule::new(Written {
+        name: "listing".into(),
+        prefix: Some(vec!["ls".into()]),
+        ruling: Some(Ruling::Allow),
+        ..Written::default()
+    });
+    let autonomy = Autonomy {
+        level: Level::Hitl,
+        rules: vec![std::sync::Arc::new(rule.unwrap())],
+    };
+    for (line, expected) in [("ls -l", "allow"), ("cat x", "ask")] {
+        let args = json!({"command": line}).as_object().unwrap().clone();
+        let case = Case::new(&spec, &args, &caller, Path::new("/work/project"), &machine);
+        assert_eq!(word(&autonomy.judge(&case).unwrap()), expected, "{line}");
+    }
 }

@@ -1,4 +1,5 @@
-//! Ways to ask a person.
+//! Ways to ask whether a call may be made: a person, or a service.
 
 pub mod form;
+pub mod principles;
 pub mod terminal;

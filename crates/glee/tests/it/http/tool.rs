@@ -285,6 +285,7 @@ fn gate() -> Gate {
         root: PathBuf::from("/nowhere"),
         rules: vec![],
         files: Arc::new(Anywhere),
+        principles: None,
         approver: Arc::new(NeverAsked),
         secrets: Arc::new(TwoSecrets),
     }
