@@ -3,6 +3,7 @@
 pub mod autonomy;
 pub mod custom;
 pub mod danger;
+mod download;
 pub mod permit;
 pub mod place;
 pub mod reach;

@@ -8,8 +8,10 @@
 
 mod cursor;
 mod expand;
+mod find;
 mod grammar;
 mod output;
+mod redirect;
 mod word;
 mod wrapper;
 
