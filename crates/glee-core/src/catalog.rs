@@ -173,7 +173,7 @@ impl<T> Shelf<T> {
         }
         let failure = Failure::new(
             FailureKind::NotFound,
-            format!("there is no {kind} `{name}`"),
+            format!("there is no {kind} `{}`", name::shorten(name)),
         );
         let known = self.good.keys().chain(self.broken.keys());
         Err(match name::nearest(name, known.map(String::as_str)) {

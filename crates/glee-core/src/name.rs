@@ -1,5 +1,7 @@
 //! Names of tools: what a directory may be called, and which letters nobody can see.
 
+use std::collections::HashSet;
+
 use thiserror::Error;
 
 /// Longest tool name, in characters.
@@ -60,27 +62,37 @@ pub fn is_model_safe(name: &str) -> bool {
 /// What models are shown for each of these names, in order: only letters, digits, `_` and `-`, and no
 /// two alike, also not to those who fold case and dashes.
 pub fn for_models<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
-    let mut taken = std::collections::HashSet::new();
+    let names: Vec<&str> = names.into_iter().collect();
+    let fold = |name: &str| name.to_ascii_lowercase().replace('-', "_");
+    let mut taken = HashSet::new();
+    // Whoever can keep its name keeps it, so that a name never comes to mean another tool.
+    let kept: Vec<Option<String>> = names
+        .iter()
+        .map(|name| (is_model_safe(name) && taken.insert(fold(name))).then(|| (*name).to_owned()))
+        .collect();
+    let own: HashSet<&str> = names.iter().copied().collect();
+    let mut change = |name: &str| {
+        let safe: String = name
+            .chars()
+            .take(MAX_NAME)
+            .map(|c| match c {
+                _ if c.is_ascii_alphanumeric() || c == '_' || c == '-' => c,
+                _ => '_',
+            })
+            .collect();
+        let mut shown = safe.clone();
+        let mut count = 2;
+        while own.contains(shown.as_str()) || !taken.insert(fold(&shown)) {
+            let number = format!("_{count}");
+            shown = safe[..safe.len().min(MAX_NAME - number.len())].to_owned() + &number;
+            count += 1;
+        }
+        shown
+    };
     names
-        .into_iter()
-        .map(|name| {
-            let safe: String = name
-                .chars()
-                .take(MAX_NAME)
-                .map(|c| match c {
-                    _ if c.is_ascii_alphanumeric() || c == '_' || c == '-' => c,
-                    _ => '_',
-                })
-                .collect();
-            let mut shown = safe.clone();
-            let mut count = 2;
-            while !taken.insert(shown.to_ascii_lowercase().replace('-', "_")) {
-                let number = format!("_{count}");
-                shown = safe[..safe.len().min(MAX_NAME - number.len())].to_owned() + &number;
-                count += 1;
-            }
-            shown
-        })
+        .iter()
+        .zip(kept)
+        .map(|(name, kept)| kept.unwrap_or_else(|| change(name)))
         .collect()
 }
 
@@ -99,8 +111,30 @@ pub fn is_invisible(c: char) -> bool {
             | 0x1D173..=0x1D17A | 0xE0000..=0xE0FFF)
 }
 
+/// A name as an error tells it: strangers may send longer ones than anybody wants to read.
+pub fn shorten(name: &str) -> String {
+    match name.char_indices().nth(2 * MAX_NAME) {
+        Some((at, _)) => format!("{}…", &name[..at]),
+        None => name.to_owned(),
+    }
+}
+
+/// What a person who reviews a text cannot see and a model can.
+pub fn is_hidden(c: char) -> bool {
+    is_invisible(c) && c != '\n' && c != '\t'
+}
+
+/// A text without what is hidden in it.
+pub fn visible(text: &str) -> String {
+    text.chars().filter(|&c| !is_hidden(c)).collect()
+}
+
 /// The candidate nearest to a mistyped word, if one is near enough to be meant.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // Nobody mistypes so much, and comparing takes time with the square of it.
+    if word.len() > 4 * MAX_NAME {
+        return None;
+    }
     let folded = word.to_lowercase();
     candidates
         .into_iter()
@@ -142,8 +176,9 @@ mod tests {
     fn names_for_models() {
         assert_eq!(
             for_models(["a.b", "a-b", "A_b", "Käse", "a_b_2"]),
-            ["a_b", "a-b_2", "A_b_3", "K_se", "a_b_2_2"]
+            ["a_b_3", "a-b", "A_b_4", "K_se", "a_b_2"]
         );
+        assert_eq!(for_models(["X", "x", "x_2"]), ["X", "x_3", "x_2"]);
         let long = "x".repeat(64);
         let shown = for_models([long.as_str(), long.as_str()]);
         assert!(shown.iter().all(|it| is_model_safe(it)));

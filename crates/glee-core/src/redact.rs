@@ -21,6 +21,11 @@ pub struct Redactor {
 }
 
 impl Redactor {
+    /// Whether there is nothing to look for.
+    pub fn is_idle(&self) -> bool {
+        self.search.is_none()
+    }
+
     pub fn new(secrets: &SecretValues) -> Redactor {
         let mut needles = Vec::new();
         let mut marks = Vec::new();

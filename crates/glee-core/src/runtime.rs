@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use crate::admit::{self, Admitted, Gate, Invocation, admit};
 use crate::catalog::Catalog;
 use crate::event::{Event, What};
+use crate::model::ToolSpec;
 use crate::outcome::{Failure, FailureKind, Held, Meta, Outcome, Output};
 use crate::port::{Clock, Executor, Observer};
 use crate::redact::Redactor;
@@ -98,7 +99,7 @@ impl Runtime {
         let raw = self.executor.run(&admitted).await;
         let result = raw.and_then(|raw| shape(&admitted.spec().outputs, raw));
         let result = match result {
-            Ok(output) => Ok(redactor.output(output)),
+            Ok(output) => Ok(redacted(output, &redactor, admitted.spec())),
             Err(failure) => Err(redactor.failure(failure)),
         };
         recording.finish(result.as_ref().err().map(|it| it.kind), self.since(began))?;
@@ -153,6 +154,22 @@ impl Runtime {
     fn since(&self, began: std::time::SystemTime) -> Duration {
         self.clock.now().duration_since(began).unwrap_or_default()
     }
+}
+
+/// The output without secrets. A number that was one is a text now, and may break the schema that the
+/// output held before.
+fn redacted(output: Output, redactor: &Redactor, spec: &ToolSpec) -> Output {
+    let Some(schema) = spec.outputs.schema.as_ref().filter(|_| !redactor.is_idle()) else {
+        return redactor.output(output);
+    };
+    let before = output.value.clone();
+    let mut output = redactor.output(output);
+    if output.value != before && !schema.violations(&output.value).is_empty() {
+        output
+            .warnings
+            .push("without its secrets the output breaks its schema".to_owned());
+    }
+    output
 }
 
 /// Sees to it that a call that was started is also recorded as over: also when the caller drops it,

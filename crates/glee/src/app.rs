@@ -56,6 +56,17 @@ struct Digests {
     of: Arc<Snapshot>,
     /// By name and document: a caller may still hold the tool of an earlier snapshot.
     made: HashMap<(String, [u8; 32]), Option<String>>,
+    programs: digest::Programs,
+}
+
+impl Digests {
+    fn of(snapshot: Arc<Snapshot>) -> Digests {
+        Digests {
+            of: snapshot,
+            made: HashMap::new(),
+            programs: digest::Programs::default(),
+        }
+    }
 }
 
 /// A call, as a surface knows it.
@@ -122,10 +133,7 @@ impl App {
             observers: vec![Arc::new(Audit::new(project.audit_log()))],
             clock: Arc::new(SystemClock),
         };
-        let digests = Mutex::new(Digests {
-            of: runtime.catalog.snapshot(),
-            made: HashMap::new(),
-        });
+        let digests = Mutex::new(Digests::of(runtime.catalog.snapshot()));
         Ok(App {
             project,
             runtime,
@@ -168,15 +176,15 @@ impl App {
         let now = self.tools();
         let mut digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
         if !Arc::ptr_eq(&digests.of, &now) {
-            digests.of = now;
-            digests.made.clear();
+            *digests = Digests::of(now);
         }
+        let Digests { made, programs, .. } = &mut *digests;
         let key = (spec.name.clone(), spec.document);
         let make = || {
             let root = self.project.root();
-            digest::digest(spec, exec::entry(spec, root).as_deref(), root)
+            digest::digest(spec, exec::entry(spec, root).as_deref(), root, programs)
         };
-        digests.made.entry(key).or_insert_with(make).clone()
+        made.entry(key).or_insert_with(make).clone()
     }
 
     /// What stands under a URI, by a resource of this project.
@@ -191,9 +199,9 @@ impl App {
             .map_err(|err| Failure::new(FailureKind::FileNotFound, format!("the manifest {err}")))
     }
 
-    /// The last lines of the audit.
-    pub fn audit_tail(&self) -> Result<String, Failure> {
-        audit::tail(&self.project.audit_log())
+    /// What the end of the audit says about one caller.
+    pub fn audit_tail(&self, caller: &Caller) -> Result<String, Failure> {
+        audit::tail(&self.project.audit_log(), &caller.name)
             .map_err(|err| Failure::new(FailureKind::Internal, format!("the audit: {err}")))
     }
 

@@ -389,7 +389,7 @@ fn unknown(pointer: &str, extra: &str, known: &[String]) -> Violation {
         None => format!("; known are {}", known.join(", ")),
     };
     Violation {
-        pointer: format!("{pointer}/{}", escape(extra)),
+        pointer: shorten(format!("{pointer}/{}", escape(extra))),
         message: shorten(format!("`{extra}` is not known here{tail}")),
         breach: Breach::Unknown { nearest },
     }

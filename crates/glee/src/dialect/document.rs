@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use glee_core::schema::{Breach, Schema, Violation};
 use rustix::fs::OFlags;
@@ -40,7 +41,7 @@ pub const MAX_BYTES: u64 = 1 << 20;
 /// find every problem in one run; it is not to be used for more.
 pub fn read<T: DeserializeOwned>(
     text: &str,
-    schema: &Schema,
+    schema: &LazyLock<Schema>,
     stand_ins: &[(&str, &str)],
 ) -> (Option<T>, Option<Node>, Vec<Problem>) {
     let (node, mut problems) = yaml::parse(text);
@@ -130,10 +131,12 @@ pub fn load(path: &Path) -> io::Result<String> {
         .read(true)
         .custom_flags(OFlags::NONBLOCK.bits() as i32)
         .open(path)?;
-    if !file.metadata()?.is_file() {
+    let found = file.metadata()?;
+    if !found.is_file() {
         return refuse("is not a regular file".into());
     }
-    let mut bytes = Vec::new();
+    // Otherwise it is read in small pieces, and there may be thousands of documents.
+    let mut bytes = Vec::with_capacity(found.len().min(MAX_BYTES) as usize + 1);
     file.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_BYTES {
         return refuse(format!("is larger than {} KiB", MAX_BYTES >> 10));

@@ -1,6 +1,7 @@
 //! How documents write what is asked of the caller: `elicit`, a list of rounds.
 
 use glee_core::elicit::{Request, Round};
+use glee_core::name::RESERVED_PREFIX;
 use glee_core::schema::escape;
 use glee_core::template::{Names, Template, TemplateError};
 use indexmap::IndexMap;
@@ -55,6 +56,11 @@ pub fn read(wire: Vec<WireRound>, names: &Names) -> Result<Vec<Round>, Vec<Wrong
         let mut round = Round::default();
         for (key, request) in requests {
             let pointer = format!("/elicit/{at}/{}", escape(&key));
+            if key.starts_with(RESERVED_PREFIX) {
+                let why = format!("keys that begin with `{RESERVED_PREFIX}` are glee's own");
+                wrong.push(Wrong::Shape(pointer, why));
+                continue;
+            }
             match one(request, &names, &pointer) {
                 Ok(request) => round.0.push((key, request)),
                 Err(err) => wrong.push(err),

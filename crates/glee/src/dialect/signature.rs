@@ -2,6 +2,7 @@
 //! to read more.
 
 use glee_core::model::ToolSpec;
+use glee_core::name::visible;
 use serde_json::Value;
 
 const LONGEST_SUMMARY: usize = 120;
@@ -25,7 +26,10 @@ pub fn call(spec: &ToolSpec, shown_as: &str) -> String {
 
 /// The first sentence, or as much of it as fits.
 pub fn summary(description: &str) -> String {
-    let flat = description.split_whitespace().collect::<Vec<_>>().join(" ");
+    let flat = visible(description)
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
     let sentence = flat.split_inclusive(". ").next().unwrap_or_default();
     let sentence = sentence.trim().trim_end_matches('.');
     match sentence.char_indices().nth(LONGEST_SUMMARY) {

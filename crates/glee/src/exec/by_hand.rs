@@ -71,12 +71,13 @@ impl Cage {
             });
             found.collect()
         };
+        let write = real(&wanted.write)?;
         Ok(Profile {
             confinement: self.confinement,
             network: self.network(&wanted.network)?,
             read: real(&wanted.read)?,
-            write: real(&wanted.write)?,
-            protect: protected(&wanted.root),
+            protect: protected(&wanted.root, &write),
+            write,
             limits: limits(&Limits::default()),
         })
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use glee_core::admit::Admitted;
 use glee_core::model::{self, Exec, Origin, ToolSpec};
@@ -27,6 +27,9 @@ const PROTECTED: &[&str] = &[
     ".git/config",
     ".mcp.json",
 ];
+
+/// What a grant of the whole project does not open, and one that names it does.
+const UNLESS_NAMED: &[&str] = &[".glee/prompts", ".glee/resources"];
 
 /// Files of the person's home that a shell runs by itself.
 const SHELL_FILES: &[&str] = &[
@@ -172,8 +175,8 @@ impl Cage {
             confinement: self.confinement,
             network: self.network(&grant.network)?,
             read,
+            protect: protected(root, &write),
             write,
-            protect: protected(root),
             limits: limits(&spec.limits),
         })
     }
@@ -273,27 +276,45 @@ fn own_files(spec: &ToolSpec, root: &Path) -> Vec<PathBuf> {
         .map(Path::to_owned)
         .into_iter()
         .collect();
+    let mut interpreter = Vec::new();
     match &spec.exec {
         Exec::Http(_) => {}
         Exec::Command(command) => {
             own.extend(find_entrypoint(root, &command.entrypoint).map(|it| it.path));
         }
         Exec::Python(python) => {
-            let interpreter = find_interpreter(root, python.venv.as_deref()).ok();
-            let real = interpreter
-                .as_ref()
-                .and_then(|it| it.canonicalize().ok())
-                .filter(|it| interpreter.as_ref() != Some(it));
-            for python in interpreter.into_iter().chain(real) {
-                own.extend(installation(&python).map(Path::to_owned));
-                own.push(python);
-            }
+            interpreter = match &python.venv {
+                Some(venv) => files_of_interpreter(root, Some(venv)),
+                // The system's python is found once, and so is what belongs to it: this is asked twice for each call.
+                None => SYSTEM_PYTHON
+                    .get_or_init(|| files_of_interpreter(root, None))
+                    .clone(),
+            };
             own.extend(module_files(root, python));
         }
     }
     own.into_iter()
         .filter_map(|it| it.canonicalize().ok())
+        .chain(interpreter)
         .collect()
+}
+
+static SYSTEM_PYTHON: OnceLock<Vec<PathBuf>> = OnceLock::new();
+
+/// The interpreter, what its link leads to, and the installations of both.
+fn files_of_interpreter(root: &Path, venv: Option<&str>) -> Vec<PathBuf> {
+    let Ok(interpreter) = find_interpreter(root, venv) else {
+        return Vec::new();
+    };
+    let real = interpreter.canonicalize().ok();
+    let mut files = Vec::new();
+    for python in [Some(interpreter), real].into_iter().flatten() {
+        files.extend(installation(&python).and_then(|it| it.canonicalize().ok()));
+        files.extend(python.canonicalize().ok());
+    }
+    files.sort();
+    files.dedup();
+    files
 }
 
 pub(super) fn limits(asked: &model::Limits) -> Limits {
@@ -318,8 +339,11 @@ fn installation(python: &Path) -> Option<&Path> {
     installed.then_some(prefix)
 }
 
-pub(super) fn protected(root: &Path) -> Vec<PathBuf> {
+pub(super) fn protected(root: &Path, writable: &[PathBuf]) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = PROTECTED.iter().map(|it| root.join(it)).collect();
+    // The rest of glee's own directory is open only to a grant that names it.
+    let own = UNLESS_NAMED.iter().map(|it| root.join(it));
+    paths.extend(own.filter(|it| !writable.iter().any(|grant| grant.starts_with(it))));
     if let Some(home) = std::env::var_os("HOME") {
         paths.extend(SHELL_FILES.iter().map(|it| Path::new(&home).join(it)));
     }

@@ -19,11 +19,12 @@ use std::sync::Arc;
 
 use glee_core::admit::Admitted;
 use glee_core::model::{Exec, ToolSpec};
-use glee_core::outcome::{Failure, Held};
+use glee_core::outcome::{Failure, FailureKind, Held};
 use glee_core::permission::absolute;
 use glee_core::port::{Executor, Later};
 use glee_core::shape::Raw;
 use serde_json::Value;
+use tokio::sync::Semaphore;
 
 use http::{HttpExec, HttpPolicy};
 use python::Warm;
@@ -38,7 +39,12 @@ pub struct Executors {
     http: HttpExec,
     cage: Cage,
     warm: Option<Arc<Warm>>,
+    /// Whoever only waits, for a person for instance, has none.
+    turns: Semaphore,
 }
+
+/// Tools that run at once; more wait for their turn.
+const MOST_RUNNING: usize = 256;
 
 impl Executors {
     pub fn new(policy: HttpPolicy, cage: Cage, stay: Stay) -> Executors {
@@ -49,6 +55,7 @@ impl Executors {
                 Stay::ForOneCall => None,
                 Stay::ForMany => Some(Arc::default()),
             },
+            turns: Semaphore::new(MOST_RUNNING),
         }
     }
 }
@@ -75,6 +82,13 @@ impl Executor for Executors {
 
     fn run<'a>(&'a self, call: &'a Admitted) -> Later<'a, Result<Raw, Failure>> {
         Box::pin(async move {
+            let _turn = tokio::select! {
+                turn = self.turns.acquire() => turn,
+                () = call.cancel().cancelled() => {
+                    let why = format!("`{}` was cancelled before its turn came", call.spec().name);
+                    return Err(Failure::new(FailureKind::Cancelled, why));
+                }
+            };
             match &call.spec().exec {
                 Exec::Http(it) => self.http.run(it, call).await,
                 Exec::Command(it) => command::run(it, call, &self.cage).await,

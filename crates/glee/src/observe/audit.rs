@@ -3,10 +3,11 @@
 //! `[2026-01-09T15:00:10Z] TOOL_EXECUTED name=weather params={location:"NYC"} status=success …`
 
 use std::fmt::Write as _;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 use glee_core::event::{Event, What};
@@ -25,10 +26,19 @@ const TAIL: u64 = 32 * 1024;
 
 pub struct Audit {
     path: PathBuf,
+    log: Mutex<Option<Log>>,
 }
 
-/// The last lines of a log; nothing when there is none.
-pub fn tail(path: &Path) -> io::Result<String> {
+/// The file that the path named when it was last looked at.
+struct Log {
+    file: File,
+    found: Metadata,
+    /// Its length after the last line of ours.
+    end: u64,
+}
+
+/// What the last lines of a log say about one caller; nothing when there is none.
+pub fn tail(path: &Path, caller: &str) -> io::Result<String> {
     let file = match OpenOptions::new()
         .read(true)
         .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32)
@@ -43,29 +53,52 @@ pub fn tail(path: &Path) -> io::Result<String> {
     let mut bytes = vec![0; (length - start) as usize];
     file.read_exact_at(&mut bytes, start)?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
-    Ok(match text.split_once('\n') {
+    let whole = match text.split_once('\n') {
         // The first line may be the end of one.
-        Some((_, whole)) if start > 0 => whole.to_owned(),
-        _ => text,
-    })
+        Some((_, whole)) if start > 0 => whole,
+        _ => &text,
+    };
+    // The caller stands at a line's end, where nothing that a caller says can stand.
+    let own = format!(" caller={} id=", word_or_quoted(caller));
+    Ok(whole
+        .split_inclusive('\n')
+        .filter(|line| {
+            line.rfind(" caller=")
+                .is_some_and(|at| line[at..].starts_with(&own))
+        })
+        .collect())
 }
 
 impl Audit {
     pub fn new(path: PathBuf) -> Audit {
-        Audit { path }
+        Audit {
+            path,
+            log: Mutex::new(None),
+        }
     }
 
     fn append(&self, line: &str) -> io::Result<()> {
+        let mut kept = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        // To open it for every line would cost more than a small call does. It may have been moved
+        // or removed meanwhile; then the next line goes to a new one.
+        let mut log = match (kept.take(), fs::symlink_metadata(&self.path)) {
+            (Some(log), Ok(found)) if is_same(&found, &log.found) => Log { found, ..log },
+            _ => self.open()?,
+        };
+        log.append(line)?;
+        *kept = Some(log);
+        Ok(())
+    }
+
+    fn open(&self) -> io::Result<Log> {
         if let Some(directory) = self.path.parent() {
             fs::DirBuilder::new()
                 .recursive(true)
                 .mode(0o700)
                 .create(directory)?;
         }
-        // A line that went out in one write to a file opened for appending is whole, also when
-        // other processes write theirs. A link in its place would send the record elsewhere, and a
-        // FIFO would wait for a reader.
-        let mut file: File = OpenOptions::new()
+        // A link in its place would send the record elsewhere, and a FIFO would wait for a reader.
+        let file = OpenOptions::new()
             .read(true)
             .append(true)
             .create(true)
@@ -73,18 +106,37 @@ impl Audit {
             .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32)
             .open(&self.path)?;
         let found = file.metadata()?;
-        if !found.is_file() {
-            return Err(io::Error::other("it is not a regular file"));
+        match found.is_file() {
+            true => Ok(Log {
+                file,
+                found,
+                end: 0,
+            }),
+            false => Err(io::Error::other("it is not a regular file")),
         }
+    }
+}
+
+fn is_same(one: &Metadata, other: &Metadata) -> bool {
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
+}
+
+impl Log {
+    /// A line that went out in one write to a file opened for appending is whole, also when other
+    /// processes write theirs.
+    fn append(&mut self, line: &str) -> io::Result<()> {
+        let length = self.found.len();
         // A line that was torn off by a crash or a full disk must not take this one with it.
         let mut last = [b'\n'];
-        if let Some(at) = found.len().checked_sub(1) {
-            file.read_exact_at(&mut last, at)?;
+        if length != self.end && length > 0 {
+            self.file.read_exact_at(&mut last, length - 1)?;
         }
         match last {
-            [b'\n'] => file.write_all(line.as_bytes()),
-            _ => file.write_all(format!("\n{line}").as_bytes()),
+            [b'\n'] => self.file.write_all(line.as_bytes())?,
+            _ => self.file.write_all(format!("\n{line}").as_bytes())?,
         }
+        self.end = length + line.len() as u64;
+        Ok(())
     }
 }
 
@@ -279,6 +331,29 @@ mod tests {
         let text = fs::read_to_string(&path).unwrap();
         let lines: Vec<_> = text.lines().collect();
         assert_eq!((lines.len(), lines[0]), (3, "[torn"));
+    }
+
+    #[test]
+    fn a_log_that_was_moved_is_begun_anew() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("audit/tools.log");
+        let lines = |path: &Path| fs::read_to_string(path).unwrap().lines().count();
+        let audit = Audit::new(path.clone());
+        let started = event(json!({}), What::Started);
+        audit.observe(&started).unwrap();
+        let moved = path.with_extension("old");
+        fs::rename(&path, &moved).unwrap();
+        audit.observe(&started).unwrap();
+        assert_eq!((lines(&moved), lines(&path)), (1, 1));
+        fs::remove_dir_all(path.parent().unwrap()).unwrap();
+        audit.observe(&started).unwrap();
+        assert_eq!(lines(&path), 1);
+        fs::write(&path, "[torn").unwrap();
+        audit.observe(&started).unwrap();
+        assert_eq!(lines(&path), 2);
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("elsewhere", &path).unwrap();
+        assert!(audit.observe(&started).is_err());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The digest of a tool: one SHA-256 over its manifest, the files of its directory, and the file it
 //! runs. Whoever has seen a digest can tell whether the tool is still the same.
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -20,9 +21,25 @@ const MOST_BYTES: u64 = 64 << 20;
 /// What changes when anything here is written down in another way.
 const FORM: &[u8] = b"glee tool digest 1\0";
 
+/// The contents of programs that stand outside of a tool's directory. Many tools may run the same
+/// one, and it may be large.
+#[derive(Default)]
+pub struct Programs(HashMap<PathBuf, Contents>);
+
+#[derive(Clone, Copy)]
+struct Contents {
+    hash: [u8; 32],
+    length: u64,
+}
+
 /// In lower-case hex. `entry` is what the tool runs, wherever that is: a file, or the directory of a
 /// package.
-pub fn digest(spec: &ToolSpec, entry: Option<&Path>, root: &Path) -> Option<String> {
+pub fn digest(
+    spec: &ToolSpec,
+    entry: Option<&Path>,
+    root: &Path,
+    programs: &mut Programs,
+) -> Option<String> {
     let mut sum = Sum {
         hash: Sha256::new_with_prefix(FORM),
         files: MOST_FILES,
@@ -35,7 +52,7 @@ pub fn digest(spec: &ToolSpec, entry: Option<&Path>, root: &Path) -> Option<Stri
         let name = entry.strip_prefix(root).unwrap_or(entry);
         match entry.is_dir() {
             true => sum.below(entry, name, Path::new("")).ok()?,
-            false => sum.file(entry, name).ok()?,
+            false => sum.program(entry, name, programs).ok()?,
         }
     }
     Some(HEXLOWER.encode(&sum.hash.finalize()))
@@ -92,37 +109,41 @@ impl Sum {
     }
 
     fn file(&mut self, path: &Path, name: &Path) -> Result<(), TooMuch> {
-        match self.contents(path) {
-            Ok(Some(hash)) => self.record(b'f', name, &hash),
+        let contents = contents(path, self.bytes);
+        self.contents(name, contents)
+    }
+
+    fn program(
+        &mut self,
+        path: &Path,
+        name: &Path,
+        programs: &mut Programs,
+    ) -> Result<(), TooMuch> {
+        let known = programs.0.get(path).copied();
+        let contents = match known {
+            Some(known) => Ok(Some(known)),
+            None => contents(path, self.bytes),
+        };
+        if let Ok(Some(read)) = contents {
+            programs.0.insert(path.to_owned(), read);
+        }
+        self.contents(name, contents)
+    }
+
+    fn contents(
+        &mut self,
+        name: &Path,
+        contents: io::Result<Option<Contents>>,
+    ) -> Result<(), TooMuch> {
+        match contents {
+            Ok(Some(it)) => {
+                self.bytes = self.bytes.checked_sub(it.length).ok_or(TooMuch)?;
+                self.record(b'f', name, &it.hash)
+            }
             Ok(None) => Err(TooMuch),
             // What cannot be read is no secret way to change a tool: when it can be, the digest is
             // another one.
             Err(_) => self.record(b'-', name, b""),
-        }
-    }
-
-    /// `None` when there is more than is left.
-    fn contents(&mut self, path: &Path) -> io::Result<Option<[u8; 32]>> {
-        // A FIFO would wait for a writer.
-        let mut file = File::options()
-            .read(true)
-            .custom_flags(OFlags::NONBLOCK.bits() as i32)
-            .open(path)?;
-        if !file.metadata()?.is_file() {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
-        let mut hash = Sha256::new();
-        let mut chunk = [0; 16 << 10];
-        loop {
-            let length = file.read(&mut chunk)?;
-            if length == 0 {
-                return Ok(Some(hash.finalize().into()));
-            }
-            match self.bytes.checked_sub(length as u64) {
-                None => return Ok(None),
-                Some(left) => self.bytes = left,
-            }
-            hash.update(&chunk[..length]);
         }
     }
 
@@ -136,5 +157,31 @@ impl Sum {
             self.hash.update(part);
         }
         Ok(())
+    }
+}
+
+/// `None` when there is more than `most`.
+fn contents(path: &Path, most: u64) -> io::Result<Option<Contents>> {
+    // A FIFO would wait for a writer.
+    let mut file = File::options()
+        .read(true)
+        .custom_flags(OFlags::NONBLOCK.bits() as i32)
+        .open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let (mut hash, mut length) = (Sha256::new(), 0);
+    let mut chunk = [0; 16 << 10];
+    loop {
+        let read = file.read(&mut chunk)?;
+        if read == 0 {
+            let hash = hash.finalize().into();
+            return Ok(Some(Contents { hash, length }));
+        }
+        length += read as u64;
+        if length > most {
+            return Ok(None);
+        }
+        hash.update(&chunk[..read]);
     }
 }

@@ -35,6 +35,9 @@ impl Document {
     }
 }
 
+/// So many manifests are read faster by one thread than by several.
+const FEW: usize = 32;
+
 /// Reads every manifest below a tools directory. One bad manifest never hides another.
 pub fn load(tools: &Path) -> io::Result<Vec<Document>> {
     let mut directories: Vec<PathBuf> = match fs::read_dir(tools) {
@@ -47,20 +50,21 @@ pub fn load(tools: &Path) -> io::Result<Vec<Document>> {
         Err(err) => return Err(err),
     };
     directories.sort();
-    let threads = std::thread::available_parallelism()
-        .map_or(1, usize::from)
-        .min(directories.len() / 16 + 1);
+    let read = |part: &[PathBuf]| {
+        part.iter()
+            .filter_map(|it| document(it))
+            .collect::<Vec<_>>()
+    };
+    // A thread costs more than a few documents.
+    if directories.len() < FEW {
+        return Ok(read(&directories));
+    }
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let share = directories.len().div_ceil(threads).max(1);
     Ok(std::thread::scope(|scope| {
         let workers: Vec<_> = directories
             .chunks(share)
-            .map(|part| {
-                scope.spawn(|| {
-                    part.iter()
-                        .filter_map(|it| document(it))
-                        .collect::<Vec<_>>()
-                })
-            })
+            .map(|part| scope.spawn(move || read(part)))
             .collect();
         workers
             .into_iter()

@@ -401,7 +401,10 @@ fn on_a_terminal(scene: &Scene, command: &str, talk: &[(&str, &str)]) -> (Option
         let stdin = child.stdin.as_mut().unwrap();
         stdin.write_all(answer.as_bytes()).unwrap();
     }
+    // The terminal stays open until the command has ended by itself.
+    let stdin = child.stdin.take();
     let code = child.wait().unwrap().code();
+    drop(stdin);
     screen.read_to_end(&mut seen).unwrap();
     (code, String::from_utf8_lossy(&seen).into_owned())
 }
@@ -444,12 +447,14 @@ fn a_person_at_a_terminal_fills_in_what_is_missing() {
 
 #[test]
 fn a_person_may_decline_to_fill_in() {
-    // Ctrl-D, and Ctrl-C.
-    for (typed, code) in [("\u{4}", 2), ("\u{3}", 130)] {
+    let ctrl_d = ("\u{4}", 2, "nobody wanted to answer [INVALID_INPUT]");
+    let ctrl_c = ("\u{3}", 130, "before it had its arguments [CANCELLED]");
+    for (typed, code, said) in [ctrl_d, ctrl_c] {
         let scene = form_scene();
         let talk = [("(one of small, large): ", typed)];
         let (ended, screen) = on_a_terminal(&scene, &format!("{GLEE} run form"), &talk);
         assert_eq!(ended, Some(code), "{screen}");
+        assert!(screen.contains(said), "{screen}");
         assert!(!scene.root.join("ran").exists());
     }
 }
@@ -460,8 +465,18 @@ fn a_pipe_fills_in_nothing() {
     let output = scene.glee_with(&["run", "form"], &BTreeMap::new(), "large\n2\n\n\n");
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("`size` is required"));
-    assert!(!stderr(&output).contains("What shall it be?"));
     assert!(!scene.root.join("ran").exists());
+    // Also where there is a terminal, somebody must be at both ends of it.
+    for command in [
+        format!("echo large | {GLEE} run form"),
+        format!("{GLEE} run form 2>said"),
+    ] {
+        // Whoever would be asked has left: Ctrl-D.
+        let (code, screen) = on_a_terminal(&scene, &command, &[("", "\u{4}")]);
+        assert_eq!(code, Some(2), "{screen}");
+        assert!(!screen.contains("What shall it be?"), "{screen}");
+        assert!(!scene.root.join("ran").exists());
+    }
 }
 
 #[test]

@@ -33,7 +33,8 @@ impl Scene {
             .prefix("glee-test-")
             .tempdir_in(parent)
             .unwrap();
-        let root = directory.path().canonicalize().unwrap();
+        // The project is not all there is: a home lies beside it, where its tools cannot look.
+        let root = directory.path().canonicalize().unwrap().join("project");
         fs::create_dir_all(root.join(".glee/tools")).unwrap();
         Scene {
             root,

@@ -7,8 +7,7 @@ use rmcp::transport::io::stdio_pipes;
 
 use super::Session;
 use super::status::Status;
-use crate::exec::Stay;
-use crate::surface::mcp::{Principal, Server};
+use crate::surface::mcp::{Outlet, Principal, Server};
 
 /// Serve the tools to one MCP client, over standard input and output.
 ///
@@ -18,7 +17,7 @@ use crate::surface::mcp::{Principal, Server};
 pub(super) struct Args {}
 
 pub(super) fn run(session: &Session, _: &Args) -> anyhow::Result<Status> {
-    let app = Arc::new(session.app(Stay::ForMany)?);
+    let app = Arc::new(session.served_app()?);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
@@ -26,7 +25,9 @@ pub(super) fn run(session: &Session, _: &Args) -> anyhow::Result<Status> {
         let server = Server::new(app.clone(), Principal("mcp".to_owned()));
         let tell = server.clone();
         let _watching = app.watch(move |change| tell.announce(change))?;
-        let running = match server.serve(stdio_pipes()).await {
+        let (from, to) = stdio_pipes();
+        let to = Outlet::new(to, server.clone());
+        let running = match server.serve((from, to)).await {
             Ok(running) => running,
             // A client that goes before it has said hello leaves nothing undone.
             Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => return Ok(()),

@@ -27,6 +27,7 @@ use anyhow::{Context, bail};
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::app::{App, Wiring};
+use crate::approve::absent::Absent;
 use crate::approve::terminal::Terminal;
 use crate::exec::Stay;
 use crate::project::Project;
@@ -153,6 +154,7 @@ impl Session {
         }
     }
 
+    /// For a command that makes calls of its own: the person at the terminal is asked.
     fn app(&self, stay: Stay) -> anyhow::Result<App> {
         Ok(App::open(
             self.project()?,
@@ -161,5 +163,10 @@ impl Session {
                 ..Wiring::with(Terminal)
             },
         )?)
+    }
+
+    /// For a server, whose callers are elsewhere.
+    fn served_app(&self) -> anyhow::Result<App> {
+        Ok(App::open(self.project()?, Wiring::with(Absent))?)
     }
 }

@@ -73,8 +73,8 @@ pub(super) fn run(session: &Session, args: Args) -> anyhow::Result<Status> {
     if args.dry_run {
         return dry_run(&app, call, session.json);
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
+    // One call: threads to share it between would only have to be started, and woken.
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     let outcome = runtime.block_on(watched(&app, call, bar));

@@ -8,7 +8,6 @@ use anyhow::{Context, bail};
 use super::run::stop_signal;
 use super::status::Status;
 use super::{Session, print};
-use crate::exec::Stay;
 use crate::store::tokens::Tokens;
 use crate::surface::http::{self, Settings};
 use crate::surface::mcp::{Principal, Server};
@@ -42,7 +41,7 @@ pub(super) fn run(session: &Session, args: Args) -> anyhow::Result<Status> {
             args.listen
         );
     }
-    let app = Arc::new(session.app(Stay::ForMany)?);
+    let app = Arc::new(session.served_app()?);
     let root = app.project().root().to_owned();
     let tokens = match args.no_auth {
         true => None,

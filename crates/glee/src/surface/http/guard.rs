@@ -84,13 +84,12 @@ impl Guard {
     }
 
     fn check_host(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Response> {
-        let named = headers
-            .get(header::HOST)
-            .map(|it| it.to_str().unwrap_or_default())
-            .or(uri.authority().map(|it| it.as_str()));
-        match named {
-            Some(host) if self.is_ours(host) => Ok(()),
-            _ => Err(refuse(
+        let said = headers.get_all(header::HOST).iter();
+        let said = said.map(|it| it.to_str().unwrap_or_default());
+        let mut named = said.chain(uri.authority().map(|it| it.as_str())).peekable();
+        match named.peek().is_some() && named.all(|it| self.is_ours(it)) {
+            true => Ok(()),
+            false => Err(refuse(
                 StatusCode::FORBIDDEN,
                 "this server is not called that; name it with `glee serve --host NAME`",
             )),
@@ -98,13 +97,16 @@ impl Guard {
     }
 
     fn check_origin(&self, headers: &HeaderMap) -> Result<(), Response> {
-        let Some(origin) = headers.get(header::ORIGIN) else {
-            return Ok(());
+        let is_ours = |origin: &header::HeaderValue| {
+            let uri = origin.to_str().ok().and_then(|it| it.parse::<Uri>().ok());
+            uri.is_some_and(|uri| {
+                matches!(uri.scheme_str(), Some("http" | "https"))
+                    && uri.authority().is_some_and(|it| self.is_ours(it.as_str()))
+            })
         };
-        let uri = origin.to_str().ok().and_then(|it| it.parse::<Uri>().ok());
-        match uri.as_ref().and_then(Uri::authority) {
-            Some(authority) if self.is_ours(authority.as_str()) => Ok(()),
-            _ => Err(refuse(
+        match headers.get_all(header::ORIGIN).iter().all(is_ours) {
+            true => Ok(()),
+            false => Err(refuse(
                 StatusCode::FORBIDDEN,
                 "pages of other origins may not call this server",
             )),

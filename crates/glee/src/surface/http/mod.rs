@@ -1,6 +1,7 @@
 //! The server: MCP over HTTP, behind one guard.
 
 mod guard;
+mod lists;
 mod older;
 mod sessions;
 
@@ -71,10 +72,12 @@ impl Bound {
         let mut config = StreamableHttpServerConfig::default().disable_allowed_hosts();
         config.max_request_body_bytes = MOST_BODY;
         let closing = config.cancellation_token.clone();
+        let lists = server.clone();
         let mcp = StreamableHttpService::new(move || Ok(server.connection()), manager, config);
         let router = Router::new()
             .route_service("/mcp", mcp)
             .layer(middleware::from_fn(older::spare))
+            .layer(middleware::from_fn_with_state(lists, lists::fill))
             .layer(middleware::from_fn_with_state(sessions, sessions::bind))
             .layer(middleware::from_fn_with_state(guard, guard::admit));
         // Small answers must not wait for the client's acknowledgement of earlier ones.

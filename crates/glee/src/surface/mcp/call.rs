@@ -15,13 +15,10 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 use serde_json::{Map, Value};
 
-use super::line::{Line, Unanswered, is_stateless};
+use super::line::{Line, Unanswered, has_forms, is_stateless};
 use super::shown::Shown;
-use super::{Server, meta, protocol, result, seal};
+use super::{Server, approval, meta, protocol, result, seal};
 use crate::app::Call;
-
-/// Calls that wait for their turn; more are turned away.
-pub(super) const MOST_WAITING: usize = 4096;
 
 /// A call of a tool, as a client makes it.
 pub(super) struct Asked {
@@ -90,7 +87,10 @@ impl Server {
             {
                 return Ok(round.into());
             }
-            let task = self.spawn(tool, args, caller, spec);
+            let asks = context
+                .client_capabilities()
+                .is_some_and(|it| has_forms(&it));
+            let task = self.spawn(tool, args, caller, spec, asks);
             return Ok(CreateTaskResult::new(task?).into());
         }
         let cancel = Cancel::when(context.ct.clone().cancelled_owned());
@@ -140,17 +140,11 @@ impl Server {
             cancel,
             party,
         };
-        let Ok(_waiting) = self.shared.waiting.try_acquire() else {
-            return self.shared.app.turn_away(
-                call,
-                Failure::new(
-                    FailureKind::RateLimited,
-                    format!("more than {MOST_WAITING} calls are waiting already"),
-                )
-                .retryable(),
-            );
+        let Some(_inside) = self.shared.calls.enter(&call.caller.name) else {
+            let why = "too many calls are under way already";
+            let failure = Failure::new(FailureKind::RateLimited, why).retryable();
+            return self.shared.app.turn_away(call, failure);
         };
-        let _running = self.shared.running.acquire().await;
         self.shared.app.call(call).await
     }
 
@@ -161,26 +155,26 @@ impl Server {
         approved: Option<String>,
     ) -> Line {
         let level = *self.level.lock().unwrap_or_else(PoisonError::into_inner);
-        Line::new(context, level, answers, approved)
+        Line::new(self.shared.app.clone(), context, level, answers, approved)
     }
 
     /// What a client has answered in this round and those before, and the call that a person was asked
-    /// about. An answer without the seal is as good as an argument; it approves nothing.
+    /// about. An answer without the seal is as good as an argument; it approves nothing. What was
+    /// answered under seal stays: a later answer cannot change what a person has seen.
     pub(super) fn answers(
         &self,
         purpose: &str,
         responses: Option<InputResponses>,
         state: Option<String>,
     ) -> Result<(BTreeMap<String, Value>, Option<String>), ErrorData> {
-        let mut answers = BTreeMap::new();
-        let mut approved = None;
-        if let Some(state) = state {
-            let carried = self.shared.seals.open(purpose, &state)?;
-            answers = carried.answers;
-            approved = carried.approval;
-        }
-        answers.extend(responses.unwrap_or_default());
-        Ok((answers, approved))
+        let mut answers = responses.unwrap_or_default();
+        let Some(state) = state else {
+            answers.remove(approval::KEY);
+            return Ok((answers, None));
+        };
+        let carried = self.shared.seals.open(purpose, &state)?;
+        answers.extend(carried.answers);
+        Ok((answers, carried.approval))
     }
 
     /// What a stateless client must be asked before it calls again, if anything.
@@ -200,7 +194,9 @@ impl Server {
         if requests.is_empty() {
             return Ok(None);
         }
-        let answers = line.answers().clone();
+        // A yes is good for the question it answers, and no other: it is never carried on.
+        let mut answers = line.answers().clone();
+        answers.remove(approval::KEY);
         let state = self.shared.seals.seal(purpose, answers, approval)?;
         Ok(Some(InputRequiredResult::new(Some(requests), Some(state))))
     }

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use glee_core::model::{Exec, Method, ToolSpec};
-use glee_core::name::is_invisible;
+use glee_core::model::{Exec, Format, Method, ToolSpec};
+use glee_core::name::{is_hidden, visible};
 use glee_core::permission::Network;
+use glee_core::schema::Schema;
 use rmcp::model::{MetaObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
@@ -22,17 +23,14 @@ pub(super) fn of(
 ) -> Tool {
     let mut tool = Tool::new(shown_as, description(&spec.description), inputs(spec));
     tool.title = spec.title.as_deref().map(visible);
-    tool.output_schema = spec
-        .outputs
-        .schema
-        .as_ref()
-        .map(|it| Arc::new(outputs(it.source())));
+    tool.output_schema = output_schema(spec).map(|it| Arc::new(outputs(it)));
     let mut meta = Map::new();
     if let Some(digest) = digest {
         meta.insert(DIGEST.into(), digest.into());
     }
     if !spec.tags.is_empty() {
-        meta.insert("anthropic/searchHint".into(), spec.tags.join(" ").into());
+        let hint = visible(&spec.tags.join(" "));
+        meta.insert("anthropic/searchHint".into(), hint.into());
     }
     meta.insert("anthropic/maxResultSizeChars".into(), largest_result.into());
     tool.with_annotations(annotations(spec))
@@ -64,10 +62,10 @@ fn inputs(spec: &ToolSpec) -> Arc<Map<String, Value>> {
 fn show(schema: &mut Map<String, Value>) {
     for (key, value) in schema {
         match value {
-            Value::String(text) if key == "description" || key == "title" => {
-                if text.contains(is_hidden) {
-                    *text = visible(text);
-                }
+            Value::String(text)
+                if (key == "description" || key == "title") && text.contains(is_hidden) =>
+            {
+                *text = visible(text);
             }
             Value::Object(inner) => show(inner),
             Value::Array(items) => items
@@ -79,6 +77,15 @@ fn show(schema: &mut Map<String, Value>) {
     }
 }
 
+/// What the structured content of a result is promised to be. Of typed content nothing is promised: its
+/// schema speaks of the envelope, which no client sees.
+pub(super) fn output_schema(spec: &ToolSpec) -> Option<&Value> {
+    match spec.outputs.format {
+        Format::Json | Format::Text => spec.outputs.schema.as_ref().map(Schema::source),
+        Format::Content => None,
+    }
+}
+
 /// The root of what clients get is always an object; any other value stands below `result`.
 fn outputs(schema: &Value) -> Map<String, Value> {
     let mut schema = schema.clone();
@@ -87,14 +94,32 @@ fn outputs(schema: &Value) -> Map<String, Value> {
     }
     match schema {
         Value::Object(map) if map.get("type") == Some(&"object".into()) => map,
-        other => json!({
-            "type": "object",
-            "properties": {"result": other},
-            "required": ["result"]
-        })
-        .as_object()
-        .cloned()
-        .unwrap_or_default(),
+        mut other => {
+            move_references(&mut other);
+            let mut wrapped = Map::new();
+            wrapped.insert("type".into(), "object".into());
+            wrapped.insert("properties".into(), json!({"result": other}));
+            wrapped.insert("required".into(), json!(["result"]));
+            wrapped
+        }
+    }
+}
+
+/// References into a schema that now stands below `result` must lead there.
+fn move_references(schema: &mut Value) {
+    match schema {
+        Value::Object(map) => {
+            for (key, value) in map {
+                match value {
+                    Value::String(to) if key == "$ref" && (to == "#" || to.starts_with("#/")) => {
+                        *to = format!("#/properties/result{}", &to[1..]);
+                    }
+                    other => move_references(other),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(move_references),
+        _ => {}
     }
 }
 
@@ -103,8 +128,8 @@ pub(super) fn is_object(schema: &Value) -> bool {
     schema["type"] == "object"
 }
 
-/// What a tool may do is known from its permissions; what its author says can only make it less
-/// harmless.
+/// Whether a tool only reads, and whether it reaches out, is known from its permissions. What kind of
+/// change it makes is not, and there its author is believed; clients take these for hints.
 fn annotations(spec: &ToolSpec) -> ToolAnnotations {
     let only_asks = match &spec.exec {
         Exec::Http(http) => matches!(http.method, Method::Get | Method::Head),
@@ -130,13 +155,4 @@ fn description(text: &str) -> String {
         text.push('…');
     }
     text
-}
-
-/// Without what a person who reviews it cannot see and a model can.
-pub(super) fn visible(text: &str) -> String {
-    text.chars().filter(|&c| !is_hidden(c)).collect()
-}
-
-fn is_hidden(c: char) -> bool {
-    is_invisible(c) && c != '\n' && c != '\t'
 }

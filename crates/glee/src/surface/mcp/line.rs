@@ -4,7 +4,7 @@
 //! answer to their call, and call again with what they were asked for.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use glee_core::elicit::{Ask, Asked};
@@ -21,6 +21,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::approval;
+use crate::app::App;
 
 /// How long a person may think, when a client holds the call open meanwhile.
 const PATIENCE: Duration = Duration::from_secs(10 * 60);
@@ -28,6 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(10 * 60);
 const MOST_WAITING: usize = 256;
 
 pub(super) struct Line {
+    app: Arc<App>,
     peer: Peer<RoleServer>,
     stateless: bool,
     capabilities: ClientCapabilities,
@@ -59,6 +61,7 @@ struct Notes {
 
 impl Line {
     pub(super) fn new(
+        app: Arc<App>,
         context: &RequestContext<RoleServer>,
         session_level: Option<LoggingLevel>,
         answers: BTreeMap<String, Value>,
@@ -66,6 +69,7 @@ impl Line {
     ) -> Line {
         let stateless = is_stateless(context);
         Line {
+            app,
             peer: context.peer.clone(),
             stateless,
             capabilities: context.client_capabilities().unwrap_or_default(),
@@ -122,7 +126,7 @@ impl Line {
 
     fn can(&self, what: &Ask) -> bool {
         match what {
-            Ask::Form { .. } => self.capabilities.elicitation.is_some(),
+            Ask::Form { .. } => has_forms(&self.capabilities),
             Ask::Sample { .. } => self.capabilities.sampling.is_some(),
             Ask::Roots => self.capabilities.roots.is_some(),
         }
@@ -220,7 +224,7 @@ impl Party for Line {
     }
 
     fn approver(&self) -> Option<&dyn Approver> {
-        self.capabilities.elicitation.is_some().then_some(self)
+        has_forms(&self.capabilities).then_some(self)
     }
 }
 
@@ -233,7 +237,7 @@ impl Approver for Line {
                 return approval::read(answer.ok().flatten().as_ref());
             }
             // Only an answer that came with the seal of this very question counts.
-            let call = approval::digest(question);
+            let call = approval::digest(question, self.app.digest(question.spec));
             if self.approved.as_ref() == Some(&call) {
                 return approval::read(self.answers.get(approval::KEY));
             }
@@ -247,6 +251,15 @@ impl Approver for Line {
             }
         })
     }
+}
+
+/// Whether the client can show a form. One that says nothing about its ways can; one that only opens
+/// pages cannot.
+pub(super) fn has_forms(capabilities: &ClientCapabilities) -> bool {
+    capabilities
+        .elicitation
+        .as_ref()
+        .is_some_and(|it| it.form.is_some() || it.url.is_none())
 }
 
 /// Whether the client speaks the protocol without a handshake.

@@ -3,6 +3,7 @@
 
 use std::sync::LazyLock;
 
+use glee_core::name::visible;
 use glee_core::outcome::{Failure, FailureKind};
 use glee_core::schema::{Schema, sentence};
 use rmcp::model::{CallToolResult, MetaObject, Tool, ToolAnnotations};
@@ -22,6 +23,8 @@ const READ: &str = "glee_result_read";
 /// Tokens a list or a search may take, unless the caller says otherwise.
 const BUDGET: u64 = 2000;
 
+/// What a match takes in the answer besides its text.
+const HIT: usize = 40;
 /// Shown of a line that matches; the rest can be read from its offset.
 const LONGEST_LINE: usize = 500;
 
@@ -248,7 +251,7 @@ fn list(args: &Map<String, Value>, shown: &Shown) -> Map<String, Value> {
 
 fn search(args: &Map<String, Value>, shown: &Shown) -> Map<String, Value> {
     let query = args["query"].as_str().unwrap_or_default();
-    let most = args["k"].as_u64().unwrap_or(5) as usize;
+    let most = args["k"].as_f64().unwrap_or(5.0) as usize;
     let mut left = budget(args);
     let mut tools = Vec::new();
     for name in shown.index.search(query, most) {
@@ -279,7 +282,7 @@ fn search(args: &Map<String, Value>, shown: &Shown) -> Map<String, Value> {
 }
 
 fn budget(args: &Map<String, Value>) -> usize {
-    args["max_tokens"].as_u64().unwrap_or(BUDGET) as usize
+    args["max_tokens"].as_f64().map_or(BUDGET, |it| it as u64) as usize
 }
 
 fn cost(value: &Value) -> usize {
@@ -308,7 +311,7 @@ fn describe(args: &Map<String, Value>, shown: &Shown) -> Result<Map<String, Valu
     let mut out = full(entry);
     out["call"] = format!("glee_tool(name: \"{}\", params: …)", entry.tool.name).into();
     out["version"] = spec.version.clone().into();
-    out["tags"] = spec.tags.clone().into();
+    out["tags"] = spec.tags.iter().map(|it| visible(it)).collect();
     out["kind"] = spec.exec.kind().into();
     out["permissions"] = json!({
         "network": spec.permissions.network.to_string(),
@@ -343,7 +346,7 @@ fn create(args: &Map<String, Value>, shown: &Shown) -> Result<Map<String, Value>
     if shown.find(name).is_some() || is_one(name) {
         return Err(Failure::new(
             FailureKind::Conflict,
-            format!("there is a tool `{name}` already"),
+            format!("there is a tool `{}` already", head(name, 100)),
         ));
     }
     let mut definition = Map::new();
@@ -386,7 +389,8 @@ fn read(args: &Map<String, Value>, shelf: &Shelf<'_>) -> Result<Map<String, Valu
         )
         .hint("run the tool again")
     })?;
-    let number = |key: &str| args[key].as_u64().unwrap_or(0) as usize;
+    // `100.0` is an integer too.
+    let number = |key: &str| args[key].as_f64().unwrap_or(0.0) as usize;
     let start = text.floor_char_boundary(number("offset").min(text.len()));
     // Both forms of the answer hold it, and it is quoted in them.
     let limit = number("limit").min(shelf.largest / 4);
@@ -410,6 +414,16 @@ fn read(args: &Map<String, Value>, shelf: &Shelf<'_>) -> Result<Map<String, Valu
     Ok(out)
 }
 
+/// Where a line holds a pattern, in upper or lower case.
+fn find(line: &str, pattern: &str) -> Option<usize> {
+    if line.is_ascii() {
+        return line.to_ascii_lowercase().find(pattern);
+    }
+    // Folding may move characters; then the line as a whole is what was found.
+    line.find(pattern)
+        .or_else(|| line.to_lowercase().contains(pattern).then_some(0))
+}
+
 /// The lines from an offset on that hold a pattern, and where to go on.
 fn grep(text: &str, start: usize, limit: usize, pattern: &str) -> (Vec<Value>, usize) {
     let pattern = pattern.to_lowercase();
@@ -420,10 +434,12 @@ fn grep(text: &str, start: usize, limit: usize, pattern: &str) -> (Vec<Value>, u
         if left == 0 {
             return (found, at);
         }
-        if line.to_lowercase().contains(&pattern) {
-            let told = head(line.trim_end(), LONGEST_LINE.min(left));
-            left -= told.len().min(left);
-            found.push(json!({"offset": at, "text": told}));
+        if let Some(place) = find(line, &pattern) {
+            // Of a long line, what stands around the match.
+            let from = line.floor_char_boundary(place.saturating_sub(LONGEST_LINE / 2));
+            let told = head(line[from..].trim_end(), LONGEST_LINE.min(left));
+            left -= (told.len() + HIT).min(left);
+            found.push(json!({"offset": at + from, "text": told}));
         }
         at += line.len();
     }

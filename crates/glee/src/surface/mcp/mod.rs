@@ -11,6 +11,7 @@ mod change;
 mod complete;
 mod definition;
 mod line;
+mod listed;
 mod meta;
 mod prompt;
 mod resource;
@@ -18,6 +19,7 @@ mod result;
 mod seal;
 mod shown;
 mod task;
+mod turnstile;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -39,20 +41,23 @@ use rmcp::model::{
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
-use tokio::sync::{Semaphore, broadcast};
+use tokio::sync::broadcast;
 
 use crate::app::App;
 use crate::store::results::Results;
 use crate::watch::Change;
+pub use listed::Outlet;
+use listed::StandIn;
 use result::Shelf;
 use seal::Seals;
 use shown::Shown;
 use task::Desks;
+use turnstile::Turnstile;
 
-/// Calls that run at once; more wait.
-const MOST_CALLS: usize = 256;
-/// Streams on which clients are told of changes.
-const MOST_LISTENERS: usize = 256;
+/// Calls that are under way, of all and of one caller; the executors let only some of them run at once.
+const MOST_CALLS: (usize, usize) = (4096, 2048);
+/// Streams on which clients are told of changes, of all and of one.
+const MOST_LISTENERS: (usize, usize) = (256, 64);
 
 const VERSIONS: &[ProtocolVersion] = &[
     ProtocolVersion::V_2025_03_26,
@@ -83,9 +88,9 @@ struct Shared {
     seals: Seals,
     /// Made when it is first asked for.
     shown: ArcSwapOption<Shown>,
-    waiting: Semaphore,
-    running: Semaphore,
-    listeners: Semaphore,
+    stand_in: StandIn,
+    calls: Turnstile,
+    listeners: Turnstile,
     changes: broadcast::Sender<Change>,
     desks: Desks,
 }
@@ -98,9 +103,9 @@ impl Server {
                 results: Results::default(),
                 seals: Seals::new(),
                 shown: ArcSwapOption::empty(),
-                waiting: Semaphore::new(call::MOST_WAITING),
-                running: Semaphore::new(MOST_CALLS),
-                listeners: Semaphore::new(MOST_LISTENERS),
+                stand_in: StandIn::new(),
+                calls: Turnstile::new(MOST_CALLS.0, MOST_CALLS.1),
+                listeners: Turnstile::new(MOST_LISTENERS.0, MOST_LISTENERS.1),
                 changes: broadcast::Sender::new(64),
                 desks: Desks::default(),
             }),
@@ -205,10 +210,12 @@ impl ServerHandler for Server {
 
     async fn list_tools(
         &self,
-        _: Option<PaginatedRequestParams>,
+        page: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(self.shown().listed.clone()))
+        first_page(page)?;
+        let all = vec![self.shared.stand_in.tool.clone()];
+        Ok(ListToolsResult::with_all_items(all))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
@@ -230,9 +237,10 @@ impl ServerHandler for Server {
 
     async fn list_prompts(
         &self,
-        _: Option<PaginatedRequestParams>,
+        page: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
+        first_page(page)?;
         let snapshot = self.shared.app.tools();
         let prompts = snapshot.prompts().map(|it| prompt::definition(it));
         Ok(ListPromptsResult::with_all_items(prompts.collect()))
@@ -248,9 +256,10 @@ impl ServerHandler for Server {
 
     async fn list_resources(
         &self,
-        _: Option<PaginatedRequestParams>,
+        page: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
+        first_page(page)?;
         Ok(ListResourcesResult::with_all_items(
             self.resources(&self.caller(&context)),
         ))
@@ -258,9 +267,10 @@ impl ServerHandler for Server {
 
     async fn list_resource_templates(
         &self,
-        _: Option<PaginatedRequestParams>,
+        page: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        first_page(page)?;
         Ok(ListResourceTemplatesResult::with_all_items(
             self.resource_templates(),
         ))
@@ -309,7 +319,8 @@ impl ServerHandler for Server {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let Ok(_listening) = self.shared.listeners.try_acquire() else {
+        let caller = self.caller(context.request_context());
+        let Some(_listening) = self.shared.listeners.enter(&caller.name) else {
             return Err(ErrorData::internal_error("too many listen already", None));
         };
         change::stream(self.shared.changes.subscribe(), &context).await;
@@ -358,6 +369,14 @@ impl ServerHandler for Server {
     ) -> Result<(), ErrorData> {
         let desk = self.shared.desks.of(&self.caller(&context));
         desk.cancel_task(&params.task_id)
+    }
+}
+
+/// Lists come whole, so no cursor was ever given out.
+fn first_page(page: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
+    match page.and_then(|it| it.cursor) {
+        None => Ok(()),
+        Some(_) => Err(ErrorData::invalid_params("there is no such page", None)),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use glee_core::name::visible;
 use glee_core::prompt::{Prompt, Role};
 use rmcp::model::{
     GetPromptRequestParams, GetPromptResponse, GetPromptResult, Prompt as Definition,
@@ -11,7 +12,6 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 use serde_json::Value;
 
-use super::definition::visible;
 use super::{Server, protocol, result, seal};
 
 pub(super) fn definition(prompt: &Prompt) -> Definition {

@@ -1,6 +1,7 @@
 //! Resources: what the project shares, the manifests, the end of the audit, and kept results.
 
 use glee_core::content::Body;
+use glee_core::name::visible;
 use glee_core::port::Caller;
 use rmcp::ErrorData;
 use rmcp::model::{
@@ -8,7 +9,6 @@ use rmcp::model::{
 };
 use serde_json::json;
 
-use super::definition::visible;
 use super::{Server, protocol, result};
 
 /// Under which a tool's manifest can be read.
@@ -30,7 +30,7 @@ impl Server {
             .collect();
         all.push(
             Definition::new(AUDIT, "audit")
-                .with_description("The last lines of what was run here, and by whom")
+                .with_description("What you ran here lately, and how it ended")
                 .with_mime_type("text/plain"),
         );
         let kept = self.shared.results.of(&caller.name).into_iter();
@@ -85,7 +85,7 @@ impl Server {
             let spec = &shown.find(name).ok_or_else(missing)?.spec;
             text(app.manifest(spec).map_err(protocol)?, "application/yaml")
         } else if uri == AUDIT {
-            text(app.audit_tail().map_err(protocol)?, "text/plain")
+            text(app.audit_tail(caller).map_err(protocol)?, "text/plain")
         } else {
             let found = app.read_resource(uri).map_err(|it| match it.kind {
                 glee_core::outcome::FailureKind::NotFound => missing(),

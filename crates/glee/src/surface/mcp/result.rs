@@ -10,7 +10,7 @@ use glee_core::outcome::{Failure, Outcome, Output};
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject, Resource, ResourceContents};
 use serde_json::{Map, Value, json};
 
-use super::definition::is_object;
+use super::definition::{is_object, output_schema};
 use crate::store::results::{KEPT_FOR, Results};
 
 /// Where a large result is kept, for whom, and what counts as large.
@@ -39,7 +39,8 @@ pub(super) fn render(
 
 /// A failure in words; nothing that could be taken for the tool's value.
 pub(super) fn error(failure: &Failure, shelf: &Shelf<'_>) -> CallToolResult {
-    let mut text = format!("{}: {}", failure.kind.code(), failure.message);
+    let message = head(&failure.message, shelf.largest);
+    let mut text = format!("{}: {message}", failure.kind.code());
     if let Some(hint) = &failure.hint {
         text += &format!("\nhint: {hint}");
     }
@@ -52,7 +53,7 @@ pub(super) fn error(failure: &Failure, shelf: &Shelf<'_>) -> CallToolResult {
 }
 
 fn success(output: &Output, spec: Option<&ToolSpec>, shelf: &Shelf<'_>) -> CallToolResult {
-    let schema = spec.and_then(|it| it.outputs.schema.as_ref());
+    let schema = spec.and_then(output_schema);
     let mut notes = output.warnings.clone();
     if let Some(cut) = output.truncated {
         let of = cut.total.map_or(String::new(), |it| format!(" of {it}"));
@@ -74,11 +75,7 @@ fn success(output: &Output, spec: Option<&ToolSpec>, shelf: &Shelf<'_>) -> CallT
         return large(text.clone(), false, shelf);
     }
     let structured = match &output.value {
-        Value::Object(map)
-            if notes.is_empty() && schema.is_none_or(|it| is_object(it.source())) =>
-        {
-            map.clone()
-        }
+        Value::Object(map) if notes.is_empty() && schema.is_none_or(is_object) => map.clone(),
         value => {
             let mut wrapped = Map::new();
             wrapped.insert("result".into(), value.clone());
@@ -92,20 +89,53 @@ fn success(output: &Output, spec: Option<&ToolSpec>, shelf: &Shelf<'_>) -> CallT
 }
 
 fn typed(content: Content, shelf: &Shelf<'_>) -> CallToolResult {
+    let mut left = shelf.largest;
     let mut blocks = Vec::new();
     for it in content.blocks {
         match it {
-            Block::Text(text) if text.len() > shelf.largest => {
+            Block::Text(text)
+            | Block::Resource {
+                body: Body::Text(text),
+                ..
+            } if text.len() > left => {
                 let (parts, link) = part(text, shelf);
-                blocks.push(ContentBlock::text(parts.to_string()));
-                blocks.push(link);
+                blocks.extend([ContentBlock::text(parts.to_string()), link]);
+                left = 0;
             }
-            other => blocks.push(block(other)),
+            other => {
+                left -= words(&other).min(left);
+                blocks.push(block(other));
+            }
         }
     }
+    let structured = content.structured.map(Value::Object).map(|it| {
+        let text = it.to_string();
+        match text.len() > shelf.largest {
+            true => {
+                let (parts, link) = part(text, shelf);
+                blocks.push(link);
+                parts
+            }
+            false => it,
+        }
+    });
     let mut result = CallToolResult::success(blocks);
-    result.structured_content = content.structured.map(Value::Object);
+    result.structured_content = structured;
     result
+}
+
+/// How much of a model's attention a block takes; what is not text is not read as text.
+fn words(block: &Block) -> usize {
+    match block {
+        Block::Text(text)
+        | Block::Resource {
+            body: Body::Text(text),
+            ..
+        } => text.len(),
+        Block::Image { .. } | Block::Audio { .. } | Block::Resource { .. } | Block::Link { .. } => {
+            0
+        }
+    }
 }
 
 pub(super) fn block(block: Block) -> ContentBlock {
@@ -187,7 +217,7 @@ fn part(text: String, shelf: &Shelf<'_>) -> (Value, ContentBlock) {
     let uri = format!("{SCHEME}{handle}");
     let minutes = KEPT_FOR.as_secs() / 60;
     let note = format!(
-        "the result has {bytes} bytes; these are its two ends. Read the rest within {minutes} minutes \
+        "the tool has run; its result has {bytes} bytes, and these are its two ends. Read the rest within {minutes} minutes \
          with glee_result_read(handle: \"{handle}\", offset, limit, grep)"
     );
     let parts = json!({

@@ -14,8 +14,8 @@ use uuid::Uuid;
 
 /// How long a client may take to answer.
 const LASTS: Duration = Duration::from_secs(10 * 60);
-/// Used seals that are remembered; when there are more, the oldest of them could be used again only by
-/// whoever was answered in the last minutes more often than this.
+/// Used seals that are remembered. Were one forgotten while it lasts, it could be used again; so when
+/// there are more, none is opened until some have run out.
 const MOST_USED: usize = 100_000;
 
 pub(super) struct Seals {
@@ -70,6 +70,11 @@ impl Seals {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         if used.len() >= MOST_USED {
             used.retain(|_, since| since.elapsed() < LASTS);
+            if used.len() >= MOST_USED {
+                return Err(refused(
+                    "too many questions were answered lately; try again later",
+                ));
+            }
         }
         match used.insert(carried.nonce.clone(), Instant::now()) {
             None => Ok(carried),

@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use glee_core::catalog::Snapshot;
 use glee_core::model::ToolSpec;
 use glee_core::name;
 use glee_core::search::Index;
 use rmcp::model::Tool;
 
-use super::{definition, meta};
+use super::{definition, listed, meta};
 use crate::app::App;
 use crate::config::{Exposure, Mcp};
 use crate::dialect::signature;
@@ -18,8 +19,8 @@ pub(super) struct Shown {
     pub(super) snapshot: Arc<Snapshot>,
     /// In a stable order: by name.
     pub(super) entries: Vec<Entry>,
-    /// What `tools/list` answers.
-    pub(super) listed: Vec<Tool>,
+    /// What `tools/list` answers, in bytes.
+    pub(super) listed: Bytes,
     pub(super) index: Index,
     by_name: HashMap<String, usize>,
 }
@@ -59,7 +60,7 @@ impl Shown {
             index: Index::new(snapshot.tools()),
             snapshot,
             entries,
-            listed,
+            listed: listed::text(&listed),
             by_name,
         }
     }

@@ -1,34 +1,67 @@
 //! Calls that go on while their caller is away and comes back for the answer.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use glee_core::elicit::Asked;
 use glee_core::model::ToolSpec;
 use glee_core::outcome::FailureKind;
-use glee_core::port::{Approver, Caller, Cancel, Later, Note, Party, Supply};
+use glee_core::port::{Answer, Approver, Caller, Cancel, Later, Note, Party, Question, Supply};
 use rmcp::ErrorData;
 use rmcp::model::Task;
 use rmcp::task_manager::{TaskContext, TaskExit, TaskManager, TaskOptions};
 use serde_json::{Map, Value};
 
 use super::line::{Reply, read, request};
-use super::{Server, protocol, result};
+use super::{Server, approval, protocol, result};
 
 /// Tasks of one principal that run at once.
 const MOST_RUNNING: usize = 64;
 /// How long an answer can be fetched, in milliseconds: an hour, as long as a tool may run.
 const KEPT_MS: u64 = 3_600_000;
+/// After this a task has come to its end and its answer is gone.
+const FORGOTTEN: Duration = Duration::from_millis(2 * KEPT_MS);
+/// Tasks of one principal that are remembered.
+const MOST_KEPT: usize = 1000;
 
 /// Where the tasks of each principal are. Nobody sees another's.
 #[derive(Default)]
-pub(super) struct Desks(Mutex<HashMap<String, TaskManager>>);
+pub(super) struct Desks(Mutex<HashMap<String, Desk>>);
+
+#[derive(Default)]
+struct Desk {
+    manager: TaskManager,
+    /// When the tasks were begun whose answers may still be there.
+    begun: VecDeque<Instant>,
+}
 
 impl Desks {
     pub(super) fn of(&self, caller: &Caller) -> TaskManager {
-        let mut desks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        desks.entry(caller.name.clone()).or_default().clone()
+        self.lock()
+            .entry(caller.name.clone())
+            .or_default()
+            .manager
+            .clone()
+    }
+
+    /// Whether one more may begin.
+    fn take_note(&self, caller: &Caller) -> bool {
+        let mut desks = self.lock();
+        let begun = &mut desks.entry(caller.name.clone()).or_default().begun;
+        while begun.front().is_some_and(|it| it.elapsed() > FORGOTTEN) {
+            begun.pop_front();
+        }
+        let is_welcome = begun.len() < MOST_KEPT;
+        if is_welcome {
+            begun.push_back(Instant::now());
+        }
+        is_welcome
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Desk>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -39,10 +72,11 @@ impl Server {
         args: Map<String, Value>,
         caller: Caller,
         spec: Option<Arc<ToolSpec>>,
+        asks: bool,
     ) -> Result<Task, ErrorData> {
         let desk = self.shared.desks.of(&caller);
-        if desk.running_task_count() >= MOST_RUNNING {
-            let why = format!("{MOST_RUNNING} tasks are running already");
+        if desk.running_task_count() >= MOST_RUNNING || !self.shared.desks.take_note(&caller) {
+            let why = "too many tasks are running, or their answers waiting";
             return Err(ErrorData::invalid_request(why, None));
         }
         let server = self.clone();
@@ -53,7 +87,10 @@ impl Server {
             Box::pin(async move {
                 let stop = context.clone();
                 let cancel = Cancel::when(async move { stop.cancelled().await });
-                let party = Arc::new(Away(context));
+                let party = Arc::new(Away {
+                    desk: context,
+                    asks,
+                });
                 let outcome = server.run(tool, args, caller.clone(), cancel, party).await;
                 match &outcome.result {
                     Err(failure) if failure.kind == FailureKind::Cancelled => {
@@ -100,7 +137,11 @@ fn is_refusal(kind: FailureKind) -> bool {
 }
 
 /// A caller who is away: notes and questions wait at the desk.
-struct Away(TaskContext);
+struct Away {
+    desk: TaskContext,
+    /// Whether there is a person behind the caller who can fill in forms.
+    asks: bool,
+}
 
 impl Party for Away {
     fn hear(&self, note: Note) {
@@ -112,9 +153,9 @@ impl Party for Away {
             } => {
                 let of = total.map_or(String::new(), |it| format!(" of {it}"));
                 let message = message.map_or(String::new(), |it| format!(": {it}"));
-                self.0.set_status_message(format!("{done}{of}{message}"));
+                self.desk.set_status_message(format!("{done}{of}{message}"));
             }
-            Note::Log { text, .. } => self.0.set_status_message(text),
+            Note::Log { text, .. } => self.desk.set_status_message(text),
         }
     }
 
@@ -122,7 +163,11 @@ impl Party for Away {
         Box::pin(async move {
             let open = asked.iter().filter_map(|it| Some((it, request(&it.what)?)));
             let answers = join_all(open.map(|(it, request)| async move {
-                let raw = self.0.request_input(it.key.clone(), request).await.ok()?;
+                let raw = self
+                    .desk
+                    .request_input(it.key.clone(), request)
+                    .await
+                    .ok()?;
                 Some((it.key.clone(), read(&it.what, &raw)?))
             }))
             .await;
@@ -140,6 +185,19 @@ impl Party for Away {
     }
 
     fn approver(&self) -> Option<&dyn Approver> {
-        None
+        self.asks.then_some(self)
+    }
+}
+
+impl Approver for Away {
+    fn ask<'a>(&'a self, question: &'a Question<'a>) -> Later<'a, Answer> {
+        Box::pin(async move {
+            let asked = request(&approval::form(question));
+            let answer = match asked {
+                Some(asked) => self.desk.request_input(approval::KEY, asked).await.ok(),
+                None => None,
+            };
+            approval::read(answer.as_ref())
+        })
     }
 }

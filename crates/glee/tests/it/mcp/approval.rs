@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::server::{Pipes, modern};
+use super::server::{Pipes, eventually, modern};
 use crate::support::Scene;
 
 const TOOL: &str = "\
@@ -104,6 +104,118 @@ fn a_yes_without_the_seal_is_none() {
     let answer = client.call("a", json!({"inputResponses": yes()}));
     assert_eq!(answer["result"]["resultType"], "input_required", "{answer}");
     assert!(!ran(&scene, "a"));
+}
+
+/// A yes that came too early is not kept for the question that follows it.
+#[test]
+fn a_yes_is_not_carried_on() {
+    let scene = scene();
+    let mut client = Client::new(&scene);
+    let early = client.call("a", json!({"inputResponses": yes()}));
+    let state = &early["result"]["requestState"];
+    let answer = client.call("a", json!({"requestState": state}));
+    assert!(!ran(&scene, "a"), "{answer}");
+    // Nor one that was given under seal, when the question is another one by then.
+    let elicits = TOOL.replace(
+        "outputs:",
+        "elicit: [{which: {message: Which file, fields: [name]}}]\noutputs:",
+    );
+    let second = Scene::new();
+    second.write(".glee/tools/stamp/tool.yml", &elicits);
+    second.write("out/.keep", "");
+    let mut pipes = Pipes::start(&second);
+    let mut ask = |more: Value| {
+        let mut params = json!({"name": "stamp", "arguments": {}});
+        params
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        pipes.ask(json!(1), "tools/call", modern(params))["result"].clone()
+    };
+    let which = |name: &str| json!({"action": "accept", "content": {"name": name}});
+    let asked = ask(json!({}));
+    let asked = ask(json!({
+        "inputResponses": {"which": which("harmless")}, "requestState": asked["requestState"],
+    }));
+    let shown = asked["inputRequests"]["glee_approval"]["params"]["message"].clone();
+    assert!(shown.as_str().unwrap().contains("harmless"), "{asked}");
+    let mut both = yes();
+    both["which"] = which("evil");
+    ask(json!({"inputResponses": both, "requestState": asked["requestState"]}));
+    assert!(
+        !ran(&second, "evil"),
+        "a later answer changed what was approved"
+    );
+    assert!(ran(&second, "harmless"), "what was shown was approved");
+}
+
+/// Also when its version is the same.
+#[test]
+fn a_tool_whose_file_changed_is_asked_about_again() {
+    let scene = scene();
+    let script = |text: &str| scene.write("run.sh", &format!("#!/bin/sh\n{text}\n"));
+    script("touch out/first");
+    let manifest = TOOL.replace(
+        "entrypoint: touch, args: [--, '${name}'], cwd: out",
+        "entrypoint: ./run.sh",
+    );
+    scene.write(".glee/tools/stamp/tool.yml", &manifest);
+    let mut client = Client::new(&scene);
+    let state = client.asked("a");
+    client.pipes.send(&json!({
+        "jsonrpc": "2.0", "id": "listen", "method": "subscriptions/listen",
+        "params": modern(json!({"notifications": {"toolsListChanged": true}})),
+    }));
+    script("touch out/second");
+    while client.pipes.receive()["method"] != "notifications/tools/list_changed" {}
+    let answer = client.call("a", json!({"inputResponses": yes(), "requestState": state}));
+    assert_eq!(answer["result"]["resultType"], "input_required", "{answer}");
+    assert!(!ran(&scene, "first") && !ran(&scene, "second"));
+}
+
+#[test]
+fn a_task_waits_for_the_yes() {
+    let scene = scene();
+    scene.write(
+        ".glee/tools/stamp/tool.yml",
+        &TOOL.replace("outputs:", "task: supported\noutputs:"),
+    );
+    let mut client = Client::new(&scene);
+    let begun = client.call("a", json!({}));
+    let id = begun["result"]["taskId"].clone();
+    assert!(id.is_string(), "{begun}");
+    let mut ask = |method: &str, more: Value| {
+        let mut params = json!({"taskId": id});
+        params
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        client.pipes.ask(json!("task"), method, modern(params))["result"].clone()
+    };
+    eventually("the question is at the desk", || {
+        ask("tasks/get", json!({}))["inputRequests"]["glee_approval"].is_object()
+    });
+    assert!(!ran(&scene, "a"));
+    ask("tasks/update", json!({"inputResponses": yes()}));
+    eventually("the task has come to its end", || {
+        ask("tasks/get", json!({}))["status"] == "completed"
+    });
+    assert!(ran(&scene, "a"));
+}
+
+/// What would look like something else is spelled out, and a question has an end.
+#[test]
+fn the_question_shows_what_is_there() {
+    let scene = scene();
+    let mut client = Client::new(&scene);
+    let name = format!("gnp.x\u{202e}{}", "y".repeat(100_000));
+    let answer = client.call(&name, json!({}));
+    let message = answer["result"]["inputRequests"]["glee_approval"]["params"]["message"]
+        .as_str()
+        .unwrap();
+    assert!(message.contains("\\u{202e}"), "{message}");
+    assert!(message.contains("writes: out"), "{message}");
+    assert!(message.len() < 10_000);
 }
 
 #[test]

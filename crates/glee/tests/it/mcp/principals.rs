@@ -82,3 +82,36 @@ fn a_question() {
     let twice = served.call(1, "tools/call", again).message();
     assert_eq!(twice["error"]["code"], -32602, "{twice}");
 }
+
+/// What others have run, and with which arguments.
+#[test]
+fn the_audit() {
+    let scene = scene();
+    let (served, bob) = two(&scene);
+    let call = json!({"name": "echo", "arguments": {"text": "of the owner"}});
+    served.call(1, "tools/call", call).message();
+    let read = |token: Option<&str>| {
+        let params = json!({"uri": "glee://audit/tail"});
+        let answer = served.call_as(token, 1, "resources/read", params).message();
+        answer["result"]["contents"][0]["text"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    assert!(read(served.token.as_deref()).contains("of the owner"));
+    assert_eq!(read(Some(&bob)), "");
+}
+
+/// A token that the project's own tools could read would make each of them its owner.
+#[test]
+fn no_token_lies_in_the_project() {
+    let scene = scene();
+    let output = scene.glee_with(
+        &["serve", "--listen", "127.0.0.1:0"],
+        &[("HOME".to_owned(), scene.root.display().to_string())].into(),
+        "",
+    );
+    assert_eq!(output.status.code(), Some(2));
+    assert!(crate::support::stderr(&output).contains("inside of the project"));
+    assert!(!scene.root.join(".local").exists());
+}

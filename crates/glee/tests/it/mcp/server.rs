@@ -32,7 +32,7 @@ fn command(scene: &Scene, args: &[&str]) -> Command {
 
 /// A home of its own, so that tokens and the like are not shared with the machine's user.
 pub(super) fn home(scene: &Scene) -> PathBuf {
-    let home = scene.root.join("home");
+    let home = scene.root.with_file_name("home");
     fs::create_dir_all(&home).unwrap();
     home
 }
@@ -206,24 +206,19 @@ impl Served {
     fn start(scene: &Scene, args: &[&str]) -> Served {
         let mut child = command(scene, args).stdin(Stdio::null()).spawn().unwrap();
         let said = drain(child.stderr.take().unwrap());
-        let begun = Instant::now();
-        let address = loop {
-            if let Some(address) = address(&said.lock().unwrap()) {
-                break address;
-            }
-            assert!(
-                begun.elapsed() < PATIENCE && child.try_wait().unwrap().is_none(),
-                "no address was told\n{}",
-                said.lock().unwrap()
-            );
-            std::thread::sleep(Duration::from_millis(5));
-        };
-        Served {
+        let mut served = Served {
             child,
-            address,
+            address: String::new(),
             token: None,
             said,
-        }
+        };
+        eventually("the server tells its address", || {
+            let gone = served.child.try_wait().unwrap();
+            assert!(gone.is_none(), "{}", served.said());
+            let address = address(&served.said());
+            address.map(|it| served.address = it).is_some()
+        });
+        served
     }
 
     /// The server says where it keeps the token of whoever started it.

@@ -190,6 +190,12 @@ fn what_is_returned_fits_the_schema_that_was_shown() {
         ("list", "[1, 2]", "{type: array, items: {type: integer}}"),
         ("object", r#"{"a": 1}"#, "{type: object, required: [a]}"),
         ("nothing", "null", "{type: 'null'}"),
+        (
+            "referring",
+            "[[1], []]",
+            "{type: array, items: {$ref: '#/$defs/row'}, $defs: {n: {type: integer}, row: {type: array, items: {$ref: '#/$defs/n'}}}}",
+        ),
+        ("nested", "[[], [[]]]", "{type: array, items: {$ref: '#'}}"),
         ("wrong", r#"{"b": 1}"#, "{type: object, required: [a]}"),
         ("cut", r#"{"a": "#, "{type: object, required: [a]}"),
     ] {
@@ -221,4 +227,63 @@ fn what_is_returned_fits_the_schema_that_was_shown() {
             }
         }
     }
+}
+
+#[test]
+fn a_name_never_comes_to_mean_another_tool() {
+    let scene = Scene::new();
+    for name in ["X", "x", "x_2", "a.b"] {
+        let says = format!("{PLAIN}title: I am {name}\n");
+        scene.write(&format!(".glee/tools/{name}/tool.yml"), &tool(name, &says));
+    }
+    let tools = list(&scene);
+    let title = |name: &str| {
+        let tool = tools.iter().find(|it| it["name"] == name);
+        tool.map(|it| it["title"].as_str().unwrap().to_owned())
+    };
+    for name in ["X", "x_2"] {
+        assert_eq!(title(name), Some(format!("I am {name}")));
+    }
+    assert_eq!(title("x_3"), Some("I am x".to_owned()));
+    assert_eq!(title("a_b"), Some("I am a.b".to_owned()));
+}
+
+#[test]
+fn a_name_of_a_megabyte_is_answered_shortly() {
+    let scene = scene(100, "");
+    let mut pipes = Pipes::open(&scene, "2025-11-25");
+    let result = call(&mut pipes, &"x".repeat(1 << 20), json!({}));
+    assert_eq!(result["isError"], true);
+    assert!(result.to_string().len() < 2000);
+    let args = json!({"x".repeat(1 << 20): 1});
+    let result = call(&mut pipes, "lines_000", args);
+    assert!(result.to_string().len() < 5000);
+}
+
+#[test]
+fn typed_content_is_held_to_the_budget() {
+    let scene = scene(0, "mcp: {result_bytes: 2000}");
+    scene.write(
+        "print.sh",
+        "#!/bin/sh\nlong=$(seq 1000 | tr '\\n' ' ')\nprintf '{\"content\": [{\"type\": \"text\", \"text\": \"short\"}, {\"type\": \"text\", \"text\": \"%s\"}, {\"type\": \"resource\", \"resource\": {\"uri\": \"x:y\", \"text\": \"%s\"}}], \"structured\": {\"a\": \"%s\"}}' \"$long\" \"$long\" \"$long\"\n",
+    );
+    scene.write(
+        ".glee/tools/typed/tool.yml",
+        "name: typed\ndescription: Print\nkind: command\nversion: 1\ninputs: {schema: {type: object}}\noutputs: {format: content, schema: {type: object}}\nexec: {command: {entrypoint: ./print.sh}}\npermissions: {network: false}\napproval: {required: false}\n",
+    );
+    let mut pipes = Pipes::open(&scene, "2025-11-25");
+    let tools = pipes.ask(json!(1), "tools/list", json!({}))["result"]["tools"].clone();
+    assert!(tools[6].get("outputSchema").is_none(), "{}", tools[6]);
+    let result = call(&mut pipes, "typed", json!({}));
+    assert_eq!(result["isError"], false, "{result}");
+    assert_eq!(result["content"][0]["text"], "short");
+    assert!(
+        result["structuredContent"]["handle"].is_string(),
+        "{result}"
+    );
+    assert!(
+        result.to_string().len() < 12_000,
+        "{}",
+        result.to_string().len()
+    );
 }

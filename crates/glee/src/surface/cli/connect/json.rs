@@ -36,6 +36,15 @@ pub(super) fn edit(
         (Some(node), problems) if problems.is_empty() => node,
         _ => bail!("it is too large, or not plain JSON"),
     };
+    // What else the person has set for this server is theirs.
+    let value = value.map(|ours| match &parsed[key][NAME] {
+        Value::Object(there) => {
+            let mut both = there.clone();
+            both.extend(ours.as_object().cloned().unwrap_or_default());
+            Value::Object(both)
+        }
+        _ => ours,
+    });
     let servers = node.get(&format!("/{key}"));
     let ours = servers.and_then(|it| it.get(&format!("/{NAME}")));
     match (value, servers, ours) {
@@ -173,8 +182,10 @@ mod tests {
     #[test]
     fn an_entry_of_another_time_is_replaced() {
         let text = "{\"mcpServers\": {\"a\": {}, \"glee\": {\"command\": \"old\", \"args\": []}, \"b\": {}}}";
-        let value: Value = serde_json::from_str(&with(text)).unwrap();
+        let text = text.replace("\"args\": []", "\"args\": [], \"env\": {\"A\": \"1\"}");
+        let value: Value = serde_json::from_str(&with(&text)).unwrap();
         assert_eq!(value["mcpServers"]["glee"]["args"], json!(["mcp"]));
+        assert_eq!(value["mcpServers"]["glee"]["env"]["A"], "1");
         assert!(value["mcpServers"]["a"].is_object() && value["mcpServers"]["b"].is_object());
     }
 

@@ -4,8 +4,9 @@ mod client;
 mod json;
 mod toml;
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -135,14 +136,24 @@ fn read(path: &Path) -> anyhow::Result<String> {
 
 /// Whole or not at all; the file keeps its mode, and a link stays a link.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let path: PathBuf = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let path: PathBuf = match path.canonicalize() {
+        Ok(path) => path,
+        Err(_) if path.is_symlink() => return Err(io::Error::other("the link leads nowhere")),
+        Err(_) => path.to_owned(),
+    };
     let directory = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(directory)?;
     let mut file = tempfile::NamedTempFile::new_in(directory)?;
     file.write_all(text.as_bytes())?;
-    if let Ok(found) = fs::metadata(&path) {
-        file.as_file().set_permissions(found.permissions())?;
-    }
+    let permissions = match fs::metadata(&path) {
+        Ok(found) if found.permissions().readonly() => {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        Ok(found) => found.permissions(),
+        // As other programs make files; a config of the project is for all who work in it.
+        Err(_) => Permissions::from_mode(0o644),
+    };
+    file.as_file().set_permissions(permissions)?;
     file.as_file().sync_all()?;
     file.persist(&path)?;
     Ok(())

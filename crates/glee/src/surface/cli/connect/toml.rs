@@ -1,65 +1,51 @@
-//! One table of a TOML file, written, replaced or taken out; every other line stays.
+//! One table of a TOML file, written, changed or taken out; the rest stays as it is written.
 
-use anyhow::bail;
-use serde_json::Value;
+use anyhow::{Context, bail};
+use toml_edit::{Array, DocumentMut, Item, Table, value};
 
 use super::NAME;
 use super::client::Entry;
 
-pub(super) fn edit(text: &str, entry: Option<&Entry>) -> anyhow::Result<String> {
-    let header = format!("[mcp_servers.{NAME}]");
-    let lines: Vec<&str> = text.split_inclusive('\n').collect();
-    let ours = lines.iter().position(|it| is_header(it, &header));
-    // Other spellings of the same table; a second one beside them would be an error.
-    let elsewhere = lines.iter().any(|it| {
-        let bare: String = it
-            .chars()
-            .filter(|c| !c.is_whitespace() && *c != '"')
-            .collect();
-        bare.starts_with("mcp_servers=")
-            || bare.starts_with(&format!("mcp_servers.{NAME}."))
-            || bare.starts_with(&format!("mcp_servers.{NAME}="))
-    });
-    if elsewhere {
-        bail!("it writes its servers in a form that glee does not edit");
-    }
-    let table = entry.map(|it| {
-        format!(
-            "{header}\ncommand = {}\nargs = {}\n",
-            Value::from(it.command.as_str()),
-            Value::from(it.args.clone())
-        )
-    });
-    let Some(start) = ours else {
-        return Ok(match table {
-            None => text.to_owned(),
-            Some(table) if text.trim().is_empty() => table,
-            Some(table) => format!("{}\n\n{table}", text.trim_end_matches('\n')),
-        });
-    };
-    let length = lines[start + 1..]
-        .iter()
-        .position(|it| it.trim_start().starts_with('['))
-        .unwrap_or(lines.len() - start - 1);
-    let (before, after) = (
-        lines[..start].concat(),
-        lines[start + 1 + length..].concat(),
-    );
-    Ok(match table {
-        Some(table) if after.is_empty() => format!("{before}{table}"),
-        Some(table) => format!("{before}{table}\n{after}"),
-        None if after.is_empty() => format!("{}\n", before.trim_end_matches('\n')),
-        None => before + &after,
-    })
-}
+const SERVERS: &str = "mcp_servers";
 
-fn is_header(line: &str, header: &str) -> bool {
-    let code = line.split('#').next().unwrap_or_default();
-    let bare: String = code
-        .chars()
-        .filter(|c| !c.is_whitespace() && *c != '"')
-        .collect();
-    bare == header
+pub(super) fn edit(text: &str, entry: Option<&Entry>) -> anyhow::Result<String> {
+    let mut document: DocumentMut = text.parse().context("it is not TOML")?;
+    let Some(entry) = entry else {
+        if let Some(servers) = document.get_mut(SERVERS).and_then(Item::as_table_like_mut) {
+            servers.remove(NAME);
+        }
+        return Ok(document.to_string());
+    };
+    let servers = document.entry(SERVERS).or_insert_with(|| {
+        let mut servers = Table::new();
+        // Its own header would say nothing.
+        servers.set_implicit(true);
+        Item::Table(servers)
+    });
+    let Some(servers) = servers.as_table_like_mut() else {
+        bail!("`{SERVERS}` is not a table");
+    };
+    let ours = servers
+        .entry(NAME)
+        .or_insert_with(|| Item::Table(Table::new()));
+    let Some(ours) = ours.as_table_like_mut() else {
+        bail!("`{SERVERS}.{NAME}` is not a table");
+    };
+    let args: Array = entry.args.iter().map(String::as_str).collect();
+    // What else the person has set for this server is theirs.
+    if ours.get("command").and_then(Item::as_str) != Some(entry.command.as_str()) {
+        ours.insert("command", value(entry.command.as_str()));
+    }
+    let is_same = ours.get("args").is_some_and(|it| {
+        let written = it.as_array().into_iter().flatten();
+        written
+            .map(|it| it.as_str())
+            .eq(entry.args.iter().map(|it| Some(it.as_str())))
+    });
+    if !is_same {
+        ours.insert("args", value(args));
+    }
+    Ok(document.to_string())
 }
 
 #[cfg(test)]
@@ -73,31 +59,55 @@ mod tests {
         }
     }
 
+    const TABLE: &str = "[mcp_servers.glee]\ncommand = \"glee\"\nargs = [\"mcp\"]\n";
+
     #[test]
     fn the_rest_stays_as_it_is() {
+        assert_eq!(edit("", Some(&entry())).unwrap(), TABLE);
         let rest = "# mine\nmodel = \"x\"\n\n[mcp_servers.other]\ncommand = \"y\" # [z]\n";
         let added = edit(rest, Some(&entry())).unwrap();
-        assert_eq!(
-            added,
-            format!("{rest}\n[mcp_servers.glee]\ncommand = \"glee\"\nargs = [\"mcp\"]\n")
-        );
+        assert_eq!(added, format!("{rest}\n{TABLE}"));
         assert_eq!(edit(&added, Some(&entry())).unwrap(), added);
         assert_eq!(edit(&added, None).unwrap(), rest);
     }
 
     #[test]
-    fn a_table_in_the_middle_is_replaced() {
-        let text = "[mcp_servers.\"glee\"] # old\ncommand = \"old\"\n\n[other]\na = 1\n";
-        assert_eq!(
-            edit(text, Some(&entry())).unwrap(),
-            "[mcp_servers.glee]\ncommand = \"glee\"\nargs = [\"mcp\"]\n\n[other]\na = 1\n"
-        );
-        assert_eq!(edit(text, None).unwrap(), "[other]\na = 1\n");
+    fn every_spelling_is_understood() {
+        for text in [
+            "[mcp_servers]\nglee = { command = \"x\" }\n",
+            "[mcp_servers]\nglee.command = \"x\"\n",
+            "mcp_servers.glee.command = \"x\"\n",
+            "[mcp_servers.'glee']\ncommand = \"x\"\n",
+            "[mcp_servers.\"gl\\u0065e\"]\ncommand = \"x\"\n",
+            "[mcp_servers.glee]\nargs = [\n[\"a\"],\n]\n[other]\na = 1\n",
+            "a = \"\"\"\n[mcp_servers.glee]\n\"\"\"\n",
+        ] {
+            let added: DocumentMut = edit(text, Some(&entry())).unwrap().parse().unwrap();
+            assert_eq!(
+                added["mcp_servers"]["glee"]["command"].as_str(),
+                Some("glee")
+            );
+            let removed: DocumentMut = edit(text, None).unwrap().parse().unwrap();
+            let servers = removed.get("mcp_servers").and_then(Item::as_table_like);
+            assert!(servers.is_none_or(|it| !it.contains_key("glee")), "{text}");
+        }
     }
 
     #[test]
-    fn other_spellings_are_not_touched() {
-        for text in ["mcp_servers = {}\n", "mcp_servers.glee.command = \"x\"\n"] {
+    fn what_the_person_has_set_stays() {
+        let text = "[mcp_servers.glee]\ncommand = \"old\"\nstartup_timeout_sec = 5\n\n[mcp_servers.glee.env]\nA = \"1\"\n";
+        let added: DocumentMut = edit(text, Some(&entry())).unwrap().parse().unwrap();
+        let ours = &added["mcp_servers"]["glee"];
+        assert_eq!(ours["command"].as_str(), Some("glee"));
+        assert_eq!(ours["startup_timeout_sec"].as_integer(), Some(5));
+        assert_eq!(ours["env"]["A"].as_str(), Some("1"));
+        let removed = edit(text, None).unwrap();
+        assert!(!removed.contains("glee"), "{removed}");
+    }
+
+    #[test]
+    fn what_is_not_understood_is_not_touched() {
+        for text in ["a = \n", "mcp_servers = 1\n", "[[mcp_servers.glee]]\n"] {
             assert!(edit(text, Some(&entry())).is_err(), "{text}");
         }
     }

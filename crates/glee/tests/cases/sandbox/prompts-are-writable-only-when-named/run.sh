@@ -1,0 +1,2 @@
+#!/bin/sh
+(echo 'name: p' > .glee/prompts/p.yml) 2>/dev/null; echo "exit $?"
