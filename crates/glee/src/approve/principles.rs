@@ -47,7 +47,7 @@ impl Service {
         Ok(self.client.get_or_init(|| client))
     }
 
-    async fn ask(&self, deed: &Deed<'_>) -> Result<Opinion, String> {
+    async fn ask(&self, client: &Client, deed: &Deed<'_>) -> Result<Opinion, String> {
         let question = json!({
             "action": "invoke",
             "tool_id": deed.tool,
@@ -61,8 +61,7 @@ impl Service {
             true => "nobody answers".to_owned(),
             false => err.without_url().to_string(),
         };
-        let request = self
-            .client()?
+        let request = client
             .post(self.url.clone())
             .header("content-type", "application/json")
             .body(question.to_string());
@@ -95,7 +94,9 @@ impl Service {
 impl Principles for Service {
     fn consult<'a>(&'a self, deed: &'a Deed<'a>) -> Later<'a, Result<Opinion, String>> {
         Box::pin(async move {
-            match tokio::time::timeout(self.timeout, self.ask(deed)).await {
+            // Setting up the client is our own time, not the service's.
+            let client = self.client()?;
+            match tokio::time::timeout(self.timeout, self.ask(client, deed)).await {
                 Ok(opinion) => opinion,
                 Err(_) => Err(format!("no answer within {} ms", self.timeout.as_millis())),
             }
