@@ -14,7 +14,11 @@ use crate::model::ToolSpec;
 use crate::outcome::{Failure, FailureKind};
 use crate::permission::{Grant, SecretNeed};
 use crate::policy::{self, Case, Decision, Rule};
-use crate::port::{Answer, Approver, Caller, Cancel, Party, Question, Secrets};
+use crate::port::{
+    Answer, Approver, Caller, Cancel, Deed, Files, Opinion, Party, Principles, Question, Secrets,
+};
+use crate::rule::autonomy::Severity;
+use crate::rule::permit;
 use crate::schema::{Schema, sentence};
 use crate::secret::SecretValues;
 use crate::template::Scope;
@@ -36,8 +40,24 @@ pub struct Invocation {
 pub struct Gate {
     pub root: PathBuf,
     pub rules: Vec<Box<dyn Rule>>,
+    pub files: Arc<dyn Files>,
+    pub principles: Option<Consulted>,
     pub approver: Arc<dyn Approver>,
     pub secrets: Arc<dyn Secrets>,
+}
+
+/// A service that has a say in every call.
+pub struct Consulted {
+    pub service: Arc<dyn Principles>,
+    /// What counts when it has no opinion.
+    pub otherwise: Otherwise,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Otherwise {
+    Deny,
+    /// A person is asked instead.
+    Ask,
 }
 
 /// A call that passed the gate. Its fields are private and only [`admit`] makes one.
@@ -108,7 +128,9 @@ pub async fn admit(
     loop {
         fill(&spec, &mut args)?;
         check(&spec, &args)?;
-        match judge(gate, &spec, &args, call)? {
+        let asks = judge(gate, &spec, &args, call)?;
+        let unsure = consult(gate, &spec, call).await?;
+        match asks.or(unsure) {
             None => break,
             // Amended arguments are judged again: a denial counts, but the person who wrote them is
             // not asked a second time.
@@ -246,18 +268,43 @@ fn judge(
     args: &Map<String, Value>,
     call: &Invocation,
 ) -> Result<Option<String>, Failure> {
-    let case = Case {
-        spec,
-        args,
-        caller: &call.caller,
-        root: &gate.root,
-    };
+    let case = Case::new(spec, args, &call.caller, &gate.root, &*gate.files);
     let verdict = policy::judge(&gate.rules, &case);
     match verdict.decision {
         Decision::Allow => Ok(None),
         Decision::Ask { reason } => Ok(Some(reason)),
         Decision::Deny { reason } => Err(Failure::new(FailureKind::RuleDenied, reason)
             .with("rule", verdict.rule.unwrap_or_default())),
+    }
+}
+
+/// `Some(reason)` when a person must be asked, because the service has no opinion.
+async fn consult(
+    gate: &Gate,
+    spec: &ToolSpec,
+    call: &Invocation,
+) -> Result<Option<String>, Failure> {
+    let Some(Consulted { service, otherwise }) = &gate.principles else {
+        return Ok(None);
+    };
+    let project = gate.root.file_name().unwrap_or_default();
+    let deed = Deed {
+        tool: &spec.name,
+        permissions: permit::words(spec),
+        safety_level: Severity::of(spec).safety_level(),
+        agent: &call.caller.name,
+        project: project.to_string_lossy().into_owned(),
+    };
+    let denied = |reason: String| {
+        Err(Failure::new(FailureKind::RuleDenied, reason).with("rule", "principles"))
+    };
+    match (service.consult(&deed).await, otherwise) {
+        (Ok(Opinion { allowed: true, .. }), _) => Ok(None),
+        (Ok(Opinion { reason, .. }), _) => {
+            denied(format!("the principles do not allow it: {reason}"))
+        }
+        (Err(why), Otherwise::Deny) => denied(format!("the principles could not be asked: {why}")),
+        (Err(why), Otherwise::Ask) => Ok(Some(format!("the principles could not be asked: {why}"))),
     }
 }
 

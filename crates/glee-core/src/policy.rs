@@ -1,12 +1,16 @@
 //! Verdicts before a call. They are ordered, the strictest wins, and not knowing is the strictest.
 
+use std::cell::OnceCell;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
 use crate::model::{Approval, Origin, ToolSpec};
 use crate::permission::Ceiling;
-use crate::port::Caller;
+use crate::port::{Caller, Files};
+use crate::rule::place::Ground;
+use crate::rule::reach::Reach;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Decision {
@@ -21,11 +25,51 @@ pub struct Case<'a> {
     pub args: &'a Map<String, Value>,
     pub caller: &'a Caller,
     pub root: &'a Path,
+    pub files: &'a dyn Files,
+    reach: OnceCell<Reach>,
+}
+
+impl<'a> Case<'a> {
+    pub fn new(
+        spec: &'a ToolSpec,
+        args: &'a Map<String, Value>,
+        caller: &'a Caller,
+        root: &'a Path,
+        files: &'a dyn Files,
+    ) -> Case<'a> {
+        Case {
+            spec,
+            args,
+            caller,
+            root,
+            files,
+            reach: OnceCell::new(),
+        }
+    }
+
+    /// What the call would run and touch: read once, for all rules.
+    pub fn reach(&self) -> &Reach {
+        self.reach
+            .get_or_init(|| Reach::of(self.spec, self.args, self.root, self.files.home()))
+    }
+
+    pub fn ground(&self) -> Ground<'_> {
+        Ground {
+            root: self.root,
+            home: self.files.home(),
+        }
+    }
 }
 
 /// One reason to stop or question a call.
 pub trait Rule: Send + Sync {
     fn name(&self) -> &str;
+
+    /// What it holds calls to, in one line.
+    fn about(&self) -> &str;
+
+    /// What would change its decision.
+    fn remedy(&self) -> &str;
 
     /// An `Err` says why the rule could not decide; it counts as a denial.
     fn judge(&self, case: &Case<'_>) -> Result<Decision, String>;
@@ -58,7 +102,34 @@ pub fn judge(rules: &[Box<dyn Rule>], case: &Case<'_>) -> Verdict {
     verdict
 }
 
+/// A rule that somebody else holds too.
+impl<T: Rule> Rule for Arc<T> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn about(&self) -> &str {
+        (**self).about()
+    }
+
+    fn remedy(&self) -> &str {
+        (**self).remedy()
+    }
+
+    fn judge(&self, case: &Case<'_>) -> Result<Decision, String> {
+        (**self).judge(case)
+    }
+}
+
 impl Decision {
+    /// The other one, if it is stricter.
+    pub fn or_stricter(self, other: Decision) -> Decision {
+        match other.strictness() > self.strictness() {
+            true => other,
+            false => self,
+        }
+    }
+
     fn strictness(&self) -> u8 {
         match self {
             Decision::Allow => 0,
@@ -69,16 +140,38 @@ impl Decision {
 }
 
 /// Asks when the tool itself says that a person must agree.
-pub struct ManifestApproval;
+pub struct ManifestApproval {
+    /// What agents made asks also where people's own tools need not.
+    pub of: Asking,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asking {
+    AllTools,
+    AgentsTools,
+}
 
 impl Rule for ManifestApproval {
     fn name(&self) -> &str {
         "approval"
     }
 
+    fn about(&self) -> &str {
+        "asks when the tool's own manifest says that a person must agree"
+    }
+
+    fn remedy(&self) -> &str {
+        "`approval.required: false` in the tool's manifest"
+    }
+
     fn judge(&self, case: &Case<'_>) -> Result<Decision, String> {
         Ok(match &case.spec.approval {
             Approval::Never => Decision::Allow,
+            Approval::Always { .. }
+                if self.of == Asking::AgentsTools && case.spec.origin == Origin::User =>
+            {
+                Decision::Allow
+            }
             Approval::Always { reason } => Decision::Ask {
                 reason: reason.clone(),
             },
@@ -92,6 +185,14 @@ pub struct AgentCeiling(pub Ceiling);
 impl Rule for AgentCeiling {
     fn name(&self) -> &str {
         "max_permissions"
+    }
+
+    fn about(&self) -> &str {
+        "never runs a tool made by an agent that asks for more than the project's ceiling"
+    }
+
+    fn remedy(&self) -> &str {
+        "fewer permissions in the tool's manifest, or more in `security.max_permissions`"
     }
 
     fn judge(&self, case: &Case<'_>) -> Result<Decision, String> {

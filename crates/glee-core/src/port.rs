@@ -1,6 +1,7 @@
 //! The doors to the world. Each is a small trait that the `glee` crate implements.
 
 use std::future::Future;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::time::SystemTime;
 
@@ -140,6 +141,52 @@ pub enum Answer {
     Nobody {
         hint: String,
     },
+}
+
+/// A service that is asked before each call, after the rules.
+pub trait Principles: Send + Sync {
+    /// An `Err` says why there is no opinion.
+    fn consult<'a>(&'a self, deed: &'a Deed<'a>) -> Later<'a, Result<Opinion, String>>;
+}
+
+/// What somebody is about to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deed<'a> {
+    pub tool: &'a str,
+    /// As in [`crate::rule::permit::words`].
+    pub permissions: Vec<&'static str>,
+    pub safety_level: &'static str,
+    pub agent: &'a str,
+    /// The name of the project's directory.
+    pub project: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opinion {
+    pub allowed: bool,
+    pub reason: String,
+}
+
+/// Tells where paths lead, for rules that judge them.
+pub trait Files: Send + Sync {
+    /// What `~` means.
+    fn home(&self) -> Option<&Path>;
+
+    /// The path with every link on its way followed, as far as it exists.
+    fn resolve(&self, path: &Path) -> PathBuf;
+}
+
+/// A machine of which nothing is known; every path leads where it says.
+pub struct Anywhere;
+
+impl Files for Anywhere {
+    fn home(&self) -> Option<&Path> {
+        None
+    }
+
+    fn resolve(&self, path: &Path) -> PathBuf {
+        path.to_owned()
+    }
 }
 
 /// Looks up secrets by name.

@@ -198,6 +198,16 @@ impl Template {
         }
     }
 
+    /// The words of an argument vector that this becomes: none when a hole has nothing to put in,
+    /// and one per element when it is nothing but a hole for a list.
+    pub fn words(&self, scope: &Scope<'_>) -> Result<Vec<String>, TooLarge> {
+        Ok(match self.value(scope)? {
+            None => Vec::new(),
+            Some(Value::Array(items)) => items.into_iter().filter_map(as_text).collect(),
+            Some(value) => as_text(value).into_iter().collect(),
+        })
+    }
+
     /// The filled text; `None` when a hole has nothing to put in.
     pub fn text(&self, scope: &Scope<'_>) -> Result<Option<String>, TooLarge> {
         self.text_with(scope, str::to_owned)

@@ -1,17 +1,20 @@
 //! The wiring: the only file that names every concrete type.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use glee_core::admit::{Gate, Invocation};
+use glee_core::admit::{Consulted, Gate, Invocation};
 use glee_core::catalog::{Catalog, Snapshot};
 use glee_core::model::ToolSpec;
 use glee_core::outcome::{Failure, FailureKind, Outcome};
-use glee_core::policy::{AgentCeiling, ManifestApproval};
-use glee_core::port::{Approver, Caller, Cancel, Clock, Party, Secrets};
+use glee_core::policy::{AgentCeiling, Asking, Case, ManifestApproval, Rule, Verdict, judge};
+use glee_core::port::{Approver, Caller, Cancel, Clock, Files, Party, Secrets};
 use glee_core::resource::Contents;
+use glee_core::rule;
+use glee_core::rule::autonomy::{Autonomy, Level};
+use glee_core::rule::permit::AllowedPermissions;
 use glee_core::runtime::Runtime;
 use glee_core::secret::Secret;
 use glee_sandbox::{Confinement, Sandbox};
@@ -19,7 +22,8 @@ use serde_json::{Map, Value};
 use thiserror::Error;
 use uuid::Uuid;
 
-use crate::config::{self, Config, Mcp, Sandboxing};
+use crate::approve::principles::Service;
+use crate::config::{self, Config, Mcp, PrinciplesService, Sandboxing};
 use crate::dialect::{document, prompt, resource};
 use crate::exec::http::HttpPolicy;
 use crate::exec::{self, Cage, Egress, Executors, Stay};
@@ -84,6 +88,8 @@ pub struct Wiring {
     /// A program whose `main` begins with [`glee_sandbox::run_if_launcher`]; tools are started through it.
     pub launcher: PathBuf,
     pub stay: Stay,
+    /// The only permissions that tools may need, with commas between; any unless given.
+    pub allowed_permissions: Option<String>,
 }
 
 impl Wiring {
@@ -94,6 +100,7 @@ impl Wiring {
             secrets: Arc::new(Environment),
             launcher: PathBuf::from("/proc/self/exe"),
             stay: Stay::ForMany,
+            allowed_permissions: allowed_permissions(),
         }
     }
 }
@@ -110,10 +117,9 @@ impl App {
             catalog: Catalog::new(load(&project, Compile::AtFirstUse)?),
             gate: Gate {
                 root: project.root().to_owned(),
-                rules: vec![
-                    Box::new(AgentCeiling(config.max_permissions)),
-                    Box::new(ManifestApproval),
-                ],
+                rules: rules(&config, wiring.allowed_permissions.as_deref()),
+                files: Arc::new(Disk::new()),
+                principles: config.principles.map(consulted),
                 approver: wiring.approver,
                 secrets: wiring.secrets,
             },
@@ -199,6 +205,35 @@ impl App {
             .map_err(|err| Failure::new(FailureKind::Internal, format!("the audit: {err}")))
     }
 
+    /// What calls are held to, in order.
+    pub fn rules(&self) -> &[Box<dyn Rule>] {
+        &self.runtime.gate.rules
+    }
+
+    /// What the rules say of a call, which is not made. A service that has a say is not asked.
+    pub fn judge(&self, call: Call) -> Result<Vec<Verdict>, Failure> {
+        let call = invocation(call);
+        let admitted = self.runtime.preview(&call)?;
+        let gate = &self.runtime.gate;
+        let case = Case::new(
+            admitted.spec(),
+            admitted.args(),
+            &call.caller,
+            &gate.root,
+            &*gate.files,
+        );
+        let each = gate
+            .rules
+            .iter()
+            .map(|it| judge(std::slice::from_ref(it), &case));
+        Ok(each.filter(|it| it.rule.is_some()).collect())
+    }
+
+    /// Whether a service outside is asked before each call.
+    pub fn has_principles(&self) -> bool {
+        self.runtime.gate.principles.is_some()
+    }
+
     /// Answers a call that is not even looked at; it is recorded all the same.
     pub fn turn_away(&self, call: Call, why: Failure) -> Outcome {
         self.runtime.turn_away(invocation(call), why)
@@ -219,6 +254,39 @@ impl App {
     /// What the call would do, secrets masked; nothing is asked and nothing is run.
     pub fn preview(&self, call: Call) -> Result<Value, Failure> {
         exec::preview(&self.runtime.preview(&invocation(call))?)
+    }
+}
+
+/// In the order in which they are told apart when several are equally strict.
+fn rules(config: &Config, allowed_permissions: Option<&str>) -> Vec<Box<dyn Rule>> {
+    let mut rules = rule::defaults();
+    rules.push(Box::new(AgentCeiling(config.max_permissions.clone())));
+    if let Some(list) = allowed_permissions {
+        rules.push(Box::new(AllowedPermissions::parse(list)));
+    }
+    for rule in &config.rules {
+        rules.push(Box::new(rule.clone()));
+    }
+    rules.push(Box::new(ManifestApproval {
+        of: match config.autonomy {
+            Some(Level::Yolo) => Asking::AgentsTools,
+            _ => Asking::AllTools,
+        },
+    }));
+    if let Some(level) = config.autonomy {
+        let rules_of_the_project = config.rules.clone();
+        rules.push(Box::new(Autonomy {
+            level,
+            rules: rules_of_the_project,
+        }));
+    }
+    rules
+}
+
+fn consulted(service: PrinciplesService) -> Consulted {
+    Consulted {
+        service: Arc::new(Service::new(service.url, service.timeout)),
+        otherwise: service.otherwise,
     }
 }
 
@@ -297,6 +365,11 @@ fn load(project: &Project, compile: Compile) -> Result<Snapshot, OpenError> {
     Ok(snapshot)
 }
 
+/// A variable that is there and not text allows nothing.
+fn allowed_permissions() -> Option<String> {
+    std::env::var_os("ALLOWED_TOOL_PERMS").map(|it| it.into_string().unwrap_or_default())
+}
+
 /// Secrets are environment variables of glee's own process.
 struct Environment;
 
@@ -311,5 +384,35 @@ struct SystemClock;
 impl Clock for SystemClock {
     fn now(&self) -> SystemTime {
         SystemTime::now()
+    }
+}
+
+/// Where paths lead on this machine.
+struct Disk {
+    home: Option<PathBuf>,
+}
+
+impl Disk {
+    fn new() -> Disk {
+        Disk {
+            home: std::env::home_dir().filter(|it| it.is_absolute()),
+        }
+    }
+}
+
+impl Files for Disk {
+    fn home(&self) -> Option<&Path> {
+        self.home.as_deref()
+    }
+
+    fn resolve(&self, path: &Path) -> PathBuf {
+        // What does not exist yet lies where its directory leads.
+        for existing in path.ancestors() {
+            if let Ok(real) = existing.canonicalize() {
+                let rest = path.strip_prefix(existing).unwrap_or(Path::new(""));
+                return real.join(rest).components().collect();
+            }
+        }
+        path.to_owned()
     }
 }

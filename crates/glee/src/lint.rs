@@ -59,10 +59,12 @@ pub fn lint(project: &Project) -> io::Result<Report> {
         .map(|it| it.max_permissions.clone())
         .unwrap_or_default();
     if !config.problems.is_empty() {
+        let mut problems = config.problems;
+        problems.sort_by_key(|it| (it.place.start, std::cmp::Reverse(it.severity)));
         files.push(File {
             path: ".glee/config.yml".into(),
             text: config.text,
-            problems: config.problems,
+            problems,
         });
     }
     for document in manifests::load(&project.tools())? {

@@ -1,5 +1,6 @@
-//! Ways to ask a person.
+//! Ways to ask whether a call may be made: a person, or a service.
 
 pub mod absent;
 pub mod form;
+pub mod principles;
 pub mod terminal;

@@ -8,7 +8,7 @@ use glee_core::model::{Command, Dashes};
 use glee_core::outcome::{Failure, FailureKind};
 use glee_core::permission::absolute;
 use glee_core::shape::{Body, Raw};
-use glee_core::template::{Part, Scope, Template, as_text};
+use glee_core::template::{Part, as_text};
 use glee_sandbox::Exit;
 use serde_json::{Value, json};
 
@@ -77,7 +77,7 @@ fn arguments(command: &Command, call: &Admitted) -> Result<Vec<String>, Failure>
     let mut words = Vec::new();
     let mut after_dashes = false;
     for template in &command.args {
-        for word in words_of(template, &scope)? {
+        for word in template.words(&scope).map_err(too_large)? {
             if word.contains('\0') {
                 return Err(invalid("an argument of a command cannot hold NUL".into()));
             }
@@ -99,14 +99,6 @@ fn arguments(command: &Command, call: &Admitted) -> Result<Vec<String>, Failure>
         }
     }
     Ok(words)
-}
-
-fn words_of(template: &Template, scope: &Scope<'_>) -> Result<Vec<String>, Failure> {
-    Ok(match template.value(scope).map_err(too_large)? {
-        None => Vec::new(),
-        Some(Value::Array(items)) => items.into_iter().filter_map(as_text).collect(),
-        Some(value) => as_text(value).into_iter().collect(),
-    })
 }
 
 fn stdin(command: &Command, call: &Admitted) -> Result<Option<String>, Failure> {

@@ -34,7 +34,7 @@ macro_rules! areas {
 
 areas![
     approval, call, command, content, elicit, errors, http, json, lint, manifest, prompts, python,
-    resources, sandbox, schema, secrets, shape, template
+    resources, rules, sandbox, schema, secrets, shape, template
 ];
 
 #[derive(Deserialize)]

@@ -9,9 +9,11 @@ use crate::support::repository;
 const ARROWS: &[(&str, &[&str])] = &[
     (
         "app",
-        &["config", "dialect", "exec", "observe", "project", "store"],
+        &[
+            "approve", "config", "dialect", "exec", "observe", "project", "store",
+        ],
     ),
-    ("approve", &[]),
+    ("approve", &["exec"]),
     ("config", &["dialect"]),
     ("dialect", &[]),
     ("exec", &[]),

@@ -19,6 +19,7 @@ mod layers;
 mod mcp;
 mod notes;
 mod properties;
+mod rules;
 mod support;
 mod upstream;
 mod warm_python;

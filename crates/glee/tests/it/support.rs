@@ -92,6 +92,7 @@ pub(crate) fn wiring(secrets: BTreeMap<String, String>, answer: Answer) -> Wirin
         secrets: std::sync::Arc::new(Known(secrets)),
         launcher: GLEE.into(),
         stay: glee::exec::Stay::ForMany,
+        allowed_permissions: None,
     }
 }
 

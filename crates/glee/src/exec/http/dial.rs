@@ -99,6 +99,17 @@ impl Clients {
     }
 }
 
+/// For what the project itself asks of a service it names; tools never get one of these.
+pub(crate) fn own_client() -> Result<Client, Failure> {
+    Client::builder()
+        .tls_backend_preconfigured(tls().map_err(unbuilt)?)
+        .no_proxy()
+        .redirect(redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .build()
+        .map_err(unbuilt)
+}
+
 /// The system's roots, checked with ring. The provider is given here and not installed for the whole
 /// process, which may have plans of its own.
 fn tls() -> Result<ClientConfig, rustls::Error> {

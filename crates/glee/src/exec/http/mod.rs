@@ -32,6 +32,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use auth::Credentials;
+pub(crate) use dial::own_client;
 use dial::{Clients, SystemLookup};
 pub(super) use guard::Guard;
 use lost::Failed;

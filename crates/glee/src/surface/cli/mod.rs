@@ -10,6 +10,7 @@ mod new;
 mod params;
 mod present;
 mod print;
+mod rules;
 mod run;
 mod sandbox;
 mod schema;
@@ -47,7 +48,7 @@ use status::Status;
     max_term_width = 100,
     subcommand_required = true,
     arg_required_else_help = true,
-    after_long_help = "Exit codes:\n  0    it worked\n  1    the tool failed, an example failed, or lint found errors\n  2    the command line or the arguments are wrong\n  3    glee refused to run the tool (rules, approval, secrets, hosts, sandbox)\n  130  cancelled with Ctrl-C\n\nEnvironment:\n  NO_COLOR   no colours, whatever the terminal can do"
+    after_long_help = "Exit codes:\n  0    it worked\n  1    the tool failed, an example failed, or lint found errors\n  2    the command line or the arguments are wrong\n  3    glee refused to run the tool (rules, approval, secrets, hosts, sandbox)\n  130  cancelled with Ctrl-C\n\nEnvironment:\n  ALLOWED_TOOL_PERMS  the only permissions tools may need, such as fs:read,proc:exec\n  NO_COLOR            no colours, whatever the terminal can do"
 )]
 struct Cli {
     /// The project's directory [default: the nearest one, upwards, that holds .glee/]
@@ -73,6 +74,7 @@ enum Command {
     Show(show::Args),
     Run(run::Args),
     Test(test::Args),
+    Rules(rules::Args),
     Mcp(mcp::Args),
     Serve(serve::Args),
     Connect(connect::Args),
@@ -110,6 +112,7 @@ pub fn main() -> ExitCode {
         Command::Show(args) => show::run(&context, &args),
         Command::Run(args) => run::run(&context, args),
         Command::Test(args) => test::run(&context, &args),
+        Command::Rules(args) => rules::run(&context, &args),
         Command::Connect(args) => connect::run(&context, &args),
         Command::Token(args) => token::run(&context, args),
         Command::Serve(args) => serve::run(&context, args),

@@ -14,7 +14,7 @@ use glee_core::model::{
 use glee_core::outcome::{Failure, FailureKind, Held, Outcome};
 use glee_core::permission::{Network, Permissions, SecretNeed};
 use glee_core::port::{
-    Answer, Approver, Caller, Cancel, Clock, Executor, Later, Question, Secrets, Waits,
+    Answer, Anywhere, Approver, Caller, Cancel, Clock, Executor, Later, Question, Secrets, Waits,
 };
 use glee_core::runtime::Runtime;
 use glee_core::schema::Schema;
@@ -284,6 +284,8 @@ fn gate() -> Gate {
     Gate {
         root: PathBuf::from("/nowhere"),
         rules: vec![],
+        files: Arc::new(Anywhere),
+        principles: None,
         approver: Arc::new(NeverAsked),
         secrets: Arc::new(TwoSecrets),
     }

@@ -1,11 +1,15 @@
 //! `.glee/config.yml`: what holds for every tool of a project.
 
+mod rules;
+
 use std::io;
 use std::path::Path;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use glee_core::host::HostPattern;
 use glee_core::permission::{Ceiling, Network};
+use glee_core::rule::autonomy::Level;
+use glee_core::rule::custom::CustomRule;
 use glee_core::schema::Schema;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -14,6 +18,9 @@ use serde_json::Value;
 use crate::dialect::document;
 use crate::dialect::network::WireNetwork;
 use crate::dialect::problem::Problem;
+
+pub use rules::PrinciplesService;
+use rules::{WireAutonomy, WirePrinciples, WireRule};
 
 #[derive(Clone, Debug, Default)]
 pub struct Config {
@@ -24,6 +31,11 @@ pub struct Config {
     /// What happens when this machine cannot hold a tool to its permissions.
     pub sandbox: Sandboxing,
     pub mcp: Mcp,
+    /// Rules of the project's own, beside those that come with glee.
+    pub rules: Vec<Arc<CustomRule>>,
+    /// How much is asked; only what manifests and rules ask for unless given.
+    pub autonomy: Option<Level>,
+    pub principles: Option<PrinciplesService>,
 }
 
 /// How tools are shown to MCP clients.
@@ -154,6 +166,11 @@ pub fn read(text: String) -> Read {
             .http
             .allowed_hosts
             .map(|it| hosts(it, "/http/allowed_hosts")),
+        rules: rules::rules(wire.rules, &node, &mut problems),
+        autonomy: wire.autonomy.map(rules::level),
+        principles: wire
+            .principles
+            .and_then(|it| rules::principles(it, &node, &mut problems)),
     };
     Read {
         config: problems.is_empty().then_some(config),
@@ -196,6 +213,14 @@ struct Wire {
     sandbox: Option<WireSandbox>,
     #[serde(default)]
     mcp: WireMcp,
+    /// Rules of this project, beside those that come with glee.
+    #[serde(default)]
+    rules: Vec<WireRule>,
+    /// What asks by what a tool can do; nothing unless given.
+    #[serde(default)]
+    autonomy: Option<WireAutonomy>,
+    #[serde(default)]
+    principles: Option<WirePrinciples>,
 }
 
 /// How tools are shown to MCP clients.

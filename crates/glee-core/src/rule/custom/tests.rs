@@ -1,0 +1,262 @@
+use serde_json::json;
+
+use super::*;
+
+fn lines(texts: &[&str]) -> Vec<Example> {
+    texts
+        .iter()
+        .map(|it| Example::Line((*it).to_owned()))
+        .collect()
+}
+
+fn objects(values: &[Value]) -> Vec<Example> {
+    values
+        .iter()
+        .map(|it| Example::Arguments(it.as_object().unwrap().clone()))
+        .collect()
+}
+
+fn named() -> Written {
+    Written {
+        name: "r".into(),
+        ..Written::default()
+    }
+}
+
+/// Only the flaws' places.
+fn flaws(written: Written) -> Vec<String> {
+    match CustomRule::new(written) {
+        Ok(_) => Vec::new(),
+        Err(flaws) => flaws.into_iter().map(|it| it.pointer).collect(),
+    }
+}
+
+#[test]
+fn patterns_stand_in_commands_as_words() {
+    let written = Written {
+        forbidden_patterns: vec![
+            "curl".into(),
+            "nc".into(),
+            "git  push --force".into(),
+            ">x".into(),
+        ],
+        matching: lines(&[
+            "curl x",
+            "/usr/bin/curl x",
+            "ls; c'u'rl x",
+            "sudo nc -l",
+            "git push --force origin",
+            "sh -c 'curl x'",
+            "which curl",
+        ]),
+        not_matching: lines(&[
+            "rsync a b",
+            "git push",
+            "curly x",
+            "libcurl-dev",
+            "git push --force-with-lease",
+        ]),
+        ..named()
+    };
+    assert_eq!(flaws(written), [""; 0]);
+}
+
+#[test]
+fn prefixes_are_words_of_a_command() {
+    let written = Written {
+        prefix: Some(vec!["git".into(), "push".into()]),
+        ruling: Some(Ruling::Ask),
+        matching: lines(&[
+            "git push",
+            "git push origin main",
+            "cd x && sudo git push",
+            "git 'push'",
+        ]),
+        not_matching: lines(&[
+            "git pull",
+            "echo git push",
+            "git",
+            "git commit -m 'git push'",
+        ]),
+        ..named()
+    };
+    assert_eq!(flaws(written), [""; 0]);
+}
+
+#[test]
+fn conditions_all_hold() {
+    let test = |glob: &str| ArgumentTest {
+        glob: Some(glob.into()),
+        ..ArgumentTest::default()
+    };
+    let written = Written {
+        arguments: vec![
+            ("env".into(), test("prod*")),
+            ("deep.name".into(), test("a")),
+        ],
+        ruling: Some(Ruling::Deny),
+        matching: objects(&[json!({"env": "production", "deep": {"name": "a"}})]),
+        not_matching: objects(&[
+            json!({"env": "production"}),
+            json!({"env": "test", "deep": {"name": "a"}}),
+            json!({}),
+        ]),
+        ..named()
+    };
+    assert_eq!(flaws(written), [""; 0]);
+    let regex = ArgumentTest {
+        regex: Some("^v[0-9]+$".into()),
+        ..ArgumentTest::default()
+    };
+    let written = Written {
+        arguments: vec![("tag".into(), regex)],
+        host: Some("*.example.com".into()),
+        ruling: Some(Ruling::Deny),
+        matching: objects(&[json!({"tag": "v1", "url": "https://a.example.com/x"})]),
+        not_matching: objects(&[
+            json!({"tag": "v1", "url": "https://example.net"}),
+            json!({"tag": "v", "url": "https://a.example.com"}),
+        ]),
+        ..named()
+    };
+    assert_eq!(flaws(written), [""; 0]);
+    let written = Written {
+        path_below: Some("/srv/data".into()),
+        ruling: Some(Ruling::Ask),
+        matching: [
+            lines(&[
+                "cat /srv/data/x",
+                "ls > /srv/x/../data/y",
+                "cd /srv; cat data/x",
+            ]),
+            objects(&[json!({"path": "/srv/data/x"})]),
+        ]
+        .concat(),
+        not_matching: lines(&["cat /srv/database", "echo /srv"]),
+        ..named()
+    };
+    assert_eq!(flaws(written), [""; 0]);
+}
+
+#[test]
+fn what_is_wrong_with_a_rule() {
+    let deny = || Written {
+        ruling: Some(Ruling::Deny),
+        ..named()
+    };
+    let equals = |value: Value, glob: &str| ArgumentTest {
+        equals: Some(value),
+        glob: Some(glob.into()),
+        regex: None,
+    };
+    let bad_regex = ArgumentTest {
+        regex: Some("(".into()),
+        ..ArgumentTest::default()
+    };
+    for (written, expected) in [
+        (deny(), vec![""]),
+        (
+            Written {
+                tools: vec!["a/b".into()],
+                ..deny()
+            },
+            vec!["/tools/0"],
+        ),
+        (
+            Written {
+                tools: vec!["ok_*".into(), "".into()],
+                ..deny()
+            },
+            vec!["/tools/1"],
+        ),
+        (
+            Written {
+                tools: vec!["glee_x*".into()],
+                ..deny()
+            },
+            vec!["/tools/0"],
+        ),
+        (
+            Written {
+                tools: vec!["-x".into()],
+                ..deny()
+            },
+            vec!["/tools/0"],
+        ),
+        (
+            Written {
+                tools: vec!["shell".into()],
+                ..named()
+            },
+            vec![""],
+        ),
+        (
+            Written {
+                forbidden_patterns: vec![" ".into()],
+                ..named()
+            },
+            vec!["/forbidden_patterns/0"],
+        ),
+        (
+            Written {
+                prefix: Some(vec![]),
+                ..deny()
+            },
+            vec!["/prefix"],
+        ),
+        (
+            Written {
+                prefix: Some(vec!["/bin/rm".into()]),
+                ..deny()
+            },
+            vec!["/prefix/0"],
+        ),
+        (
+            Written {
+                arguments: vec![("a".into(), equals(json!("x"), "y*"))],
+                ..deny()
+            },
+            vec!["/when/arguments/a/equals"],
+        ),
+        (
+            Written {
+                arguments: vec![("a".into(), bad_regex)],
+                ..deny()
+            },
+            vec!["/when/arguments/a/regex"],
+        ),
+        (
+            Written {
+                arguments: vec![("a".into(), ArgumentTest::default())],
+                ..deny()
+            },
+            vec!["/when/arguments/a"],
+        ),
+        (
+            Written {
+                host: Some("a b".into()),
+                ..deny()
+            },
+            vec!["/when/host"],
+        ),
+        (
+            Written {
+                prefix: Some(vec!["ls".into()]),
+                matching: lines(&["cat x", "ls"]),
+                not_matching: lines(&["ls -l", "'"]),
+                ..deny()
+            },
+            vec!["/match/0", "/not_match/0", "/not_match/1"],
+        ),
+        (
+            Written {
+                tools: vec!["shell".into()],
+                ..deny()
+            },
+            vec![],
+        ),
+    ] {
+        let shown = format!("{written:?}");
+        assert_eq!(flaws(written), expected, "{shown}");
+    }
+}

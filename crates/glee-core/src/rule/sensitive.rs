@@ -1,0 +1,161 @@
+//! The rule about files that give access to something else.
+
+use std::path::Path;
+
+use super::place::{absolute, sensitive};
+use crate::policy::{Case, Decision, Rule};
+use crate::port::Files;
+use crate::shell::{Flow, GAP, Simple, Word, own_words};
+
+pub struct SensitiveFiles;
+
+impl Rule for SensitiveFiles {
+    fn name(&self) -> &str {
+        "sensitive-files"
+    }
+
+    fn about(&self) -> &str {
+        "never touches passwords, keys, `.env` files or credentials of clouds, by whatever path"
+    }
+
+    fn remedy(&self) -> &str {
+        "another file; this rule comes with glee and holds for every call"
+    }
+
+    fn judge(&self, case: &Case<'_>) -> Result<Decision, String> {
+        let reach = case.reach();
+        let root = case.root.to_string_lossy();
+        for path in &reach.paths {
+            let word = Word::literal(path.as_str());
+            if let Some(what) = touched(&word, Some(&root), case.files) {
+                return Ok(deny(path, what));
+            }
+        }
+        for command in reach.scripts.iter().flat_map(|it| &it.commands) {
+            let files = command
+                .redirects
+                .iter()
+                .filter(|it| matches!(it.flow, Flow::In | Flow::Out));
+            let words = files.map(|it| &it.target).chain(operands(command));
+            for word in words {
+                if let Some(what) = touched(word, command.cwd.as_deref(), case.files) {
+                    return Ok(deny(&word.text, what));
+                }
+            }
+        }
+        Ok(Decision::Allow)
+    }
+}
+
+fn deny(path: &str, what: &str) -> Decision {
+    Decision::Deny {
+        reason: format!("`{}` holds {what}", path.replace(GAP, "…")),
+    }
+}
+
+/// Programs that are given names and leave what bears them alone.
+const NAMES_ONLY: &[&str] = &[
+    "echo", "printf", "ls", "stat", "test", "[", "[[", "basename", "dirname", "realpath",
+    "readlink", "which", "type", "cd", "pushd", "mkdir", "find", "gfind", "fd", "fdfind", "export",
+    "declare", "local", "readonly", "typeset", "tree", "exit", "return", "set", "alias", "trap",
+];
+
+/// Programs whose first word is a pattern or a program.
+const PATTERN_FIRST: &[&str] = &[
+    "grep", "egrep", "fgrep", "zgrep", "rg", "ag", "sed", "gsed", "awk", "gawk", "jq", "yq",
+];
+
+/// The words that may name a file which is read or written.
+fn operands(command: &Simple) -> Vec<&Word> {
+    let Some(program) = command.program() else {
+        return Vec::new();
+    };
+    let name = program.text.as_str();
+    let words = own_words(command).get(1..).unwrap_or_default();
+    let has = |wanted: &[&str]| words.iter().any(|it| wanted.contains(&it.text.as_str()));
+    if NAMES_ONLY.contains(&name) {
+        return Vec::new();
+    }
+    if name == "git" && (has(&["rm"]) && has(&["--cached"]) || has(&["check-ignore"])) {
+        return Vec::new();
+    }
+    // Taking access away from others is no way to read.
+    if name == "chmod"
+        && words
+            .first()
+            .is_some_and(|it| it.text.trim_start_matches('0').ends_with("00"))
+    {
+        return Vec::new();
+    }
+    if PATTERN_FIRST.contains(&name) && !has(&["-e", "-f", "--regexp", "--file", "--expression"]) {
+        let pattern = words.iter().position(|it| !it.text.starts_with('-'));
+        let files = words
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| Some(*at) != pattern);
+        return files.map(|(_, word)| word).collect();
+    }
+    words.iter().collect()
+}
+
+/// What the file holds that a word names, directly or by a link.
+fn touched(word: &Word, cwd: Option<&str>, files: &dyn Files) -> Option<&'static str> {
+    let open = word.glob || !word.known;
+    let mut texts = candidates(&word.text);
+    if !word.known {
+        // A variable that is not set is nothing: `$x/etc/passwd` is `/etc/passwd`.
+        let start = word.text.trim_start_matches(GAP);
+        texts.extend((start != word.text).then_some(start));
+    }
+    texts.into_iter().find_map(|text| {
+        let text = match (text.strip_prefix('~'), files.home()) {
+            (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => {
+                format!("{}{rest}", home.display())
+            }
+            _ => text.to_owned(),
+        };
+        // Where the directory is not known, the names still tell.
+        let path = absolute(&text, Some(cwd.unwrap_or("/")))?;
+        sensitive(&path, open).or_else(|| {
+            let real = match open || cwd.is_none() {
+                true => return None,
+                false => files.resolve(&path),
+            };
+            (real != path).then(|| sensitive(&real, false)).flatten()
+        })
+    })
+}
+
+/// Longest path that any system takes.
+const LONGEST_PATH: usize = 4096;
+
+/// The paths in a word: `x`, `--file=x`, `-fx`, `@x`, `x:/y`.
+fn candidates(text: &str) -> Vec<&str> {
+    if text.is_empty() || text.len() > LONGEST_PATH || text.contains(['\n', '\0']) {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    let mut rest = text;
+    if let Some(option) = rest.strip_prefix('-') {
+        match option.find(['/', '~', '.']) {
+            Some(at) if !option.starts_with('-') && !option.contains('=') => rest = &option[at..],
+            _ => match option.split_once('=') {
+                Some((_, value)) => rest = value,
+                None => return found,
+            },
+        }
+    }
+    found.push(rest);
+    if let Some((_, value)) = rest.split_once('=') {
+        found.push(value);
+        found.extend(value.strip_prefix('@'));
+    }
+    found.extend(rest.strip_prefix('@'));
+    if !rest.contains("://")
+        && let Some((host, path)) = rest.split_once(':')
+    {
+        found.extend([host, path.split(':').next().unwrap_or_default()]);
+    }
+    found.retain(|it| !it.is_empty() && Path::new(it) != Path::new("/"));
+    found
+}

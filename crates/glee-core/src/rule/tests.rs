@@ -1,0 +1,362 @@
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use serde_json::{Map, Value, json};
+
+use super::*;
+use crate::model::*;
+use crate::permission::Permissions;
+use crate::policy::{Verdict, judge};
+use crate::port::{Caller, Files};
+use crate::schema::Schema;
+use crate::template::{Names, Template};
+
+/// A machine with a home and two links.
+pub(super) struct Machine(HashMap<PathBuf, PathBuf>);
+
+impl Machine {
+    pub(super) fn new() -> Machine {
+        let links = [
+            ("/work/project/notes", "/etc/passwd"),
+            ("/work/project/keys-of-ada", "/home/ada/.ssh"),
+        ];
+        Machine(links.map(|(from, to)| (from.into(), to.into())).into())
+    }
+}
+
+impl Files for Machine {
+    fn home(&self) -> Option<&Path> {
+        Some(Path::new("/home/ada"))
+    }
+
+    fn resolve(&self, path: &Path) -> PathBuf {
+        for (link, target) in &self.0 {
+            if let Ok(rest) = path.strip_prefix(link) {
+                return target.join(rest).components().collect();
+            }
+        }
+        path.to_owned()
+    }
+}
+
+pub(super) fn tool(exec: Exec) -> ToolSpec {
+    ToolSpec {
+        name: "tool".into(),
+        version: "1".into(),
+        title: None,
+        description: String::new(),
+        tags: Vec::new(),
+        inputs: Schema::new(json!({"type": "object"})).unwrap(),
+        elicit: Vec::new(),
+        outputs: Outputs {
+            format: Format::Text,
+            extract: None,
+            fields: Vec::new(),
+            schema: None,
+            on_mismatch: OnMismatch::Warn,
+        },
+        exec,
+        permissions: Permissions::default(),
+        approval: Approval::Never,
+        annotations: Annotations::default(),
+        limits: Limits::default(),
+        tasks: Tasks::Never,
+        examples: Vec::new(),
+        origin: Origin::User,
+        source: PathBuf::new(),
+        document: [0; 32],
+    }
+}
+
+/// A tool that is told everything by its arguments.
+pub(super) fn python() -> ToolSpec {
+    tool(Exec::Python(Python {
+        module: "m".into(),
+        function: "f".into(),
+        args: Vec::new(),
+        kwargs: Vec::new(),
+        venv: None,
+        cwd: ".".into(),
+        env: Vec::new(),
+    }))
+}
+
+pub(super) fn command(entrypoint: &str, args: &[&str]) -> ToolSpec {
+    let names = Names {
+        inputs: ["x".to_owned()].into(),
+        secrets: Default::default(),
+    };
+    tool(Exec::Command(Command {
+        entrypoint: entrypoint.into(),
+        args: args
+            .iter()
+            .map(|it| Template::parse(it, &names).unwrap())
+            .collect(),
+        cwd: ".".into(),
+        env: Vec::new(),
+        stdin: None,
+        exit_codes_ok: vec![0],
+        dashes: Dashes::Allow,
+    }))
+}
+
+fn verdict(spec: &ToolSpec, args: &Value) -> Verdict {
+    let caller = Caller { name: "a".into() };
+    let machine = Machine::new();
+    let args: Map<String, Value> = args.as_object().unwrap().clone();
+    let case = Case::new(spec, &args, &caller, Path::new("/work/project"), &machine);
+    judge(&defaults(), &case)
+}
+
+fn word(decision: &Decision) -> &'static str {
+    match decision {
+        Decision::Allow => "allow",
+        Decision::Ask { .. } => "ask",
+        Decision::Deny { .. } => "deny",
+    }
+}
+
+#[test]
+fn every_line_of_the_table() {
+    let table = include_str!("testdata/commands.tsv");
+    let mut wrong = Vec::new();
+    let mut count = 0;
+    for line in table.lines().filter(|it| !it.starts_with("# ")) {
+        let cells: Vec<&str> = line.splitn(3, '\t').collect();
+        let [decision, rule, text] = cells[..] else {
+            panic!("three cells: {line}");
+        };
+        count += 1;
+        let verdict = verdict(&python(), &json!({"command": text.replace('⏎', "\n")}));
+        let by = verdict.rule.as_deref().unwrap_or("-");
+        if (word(&verdict.decision), by) != (decision, rule) {
+            wrong.push(format!(
+                "{text}\n    is {by}: {:?}, not {decision} by {rule}",
+                verdict.decision
+            ));
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} of {count}\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+    assert!(count >= 150, "{count}");
+}
+
+/// Each rule is taken out in turn: some line of the table must then be decided otherwise.
+#[test]
+fn without_any_one_default_rule_the_table_does_not_hold() {
+    let table = include_str!("testdata/commands.tsv");
+    let (spec, machine) = (python(), Machine::new());
+    let caller = Caller { name: "a".into() };
+    for out in 0..defaults().len() {
+        let mut rules = defaults();
+        let name = rules.remove(out).name().to_owned();
+        let lines = table
+            .lines()
+            .filter(|it| it.split('\t').nth(1) == Some(&name));
+        let missed = lines.filter(|line| {
+            let text = line.splitn(3, '\t').nth(2).unwrap().replace('⏎', "\n");
+            let args = json!({"command": text}).as_object().unwrap().clone();
+            let case = Case::new(&spec, &args, &caller, Path::new("/work/project"), &machine);
+            !line.starts_with(word(&judge(&rules, &case).decision))
+        });
+        assert!(missed.count() > 0, "nothing needs the rule {name}");
+    }
+}
+
+#[test]
+fn which_arguments_are_looked_at() {
+    for (args, expected) in [
+        (json!({"command": "rm -rf /"}), "deny"),
+        (json!({"cmd": "rm -rf /"}), "deny"),
+        (json!({"shell_command": "rm -rf /"}), "deny"),
+        (json!({"command": ["rm", "-rf", "/"]}), "deny"),
+        (json!({"command": "rm", "args": ["-rf", "/"]}), "deny"),
+        (json!({"command": ["echo", "rm -rf /"]}), "allow"),
+        (json!({"script": "rm -rf /", "language": "bash"}), "deny"),
+        (
+            json!({"script": "print('x')", "language": "python"}),
+            "allow",
+        ),
+        (json!({"command": "cat passwd", "cwd": "/etc"}), "deny"),
+        (json!({"path": "/etc/passwd"}), "deny"),
+        (json!({"filePath": "../../etc/passwd"}), "deny"),
+        (json!({"files": ["a", ".env"]}), "deny"),
+        (json!({"edits": [{"path": "~/.ssh/id_rsa"}]}), "deny"),
+        (json!({"path": "notes"}), "deny"),
+        (json!({"path": ".env.example"}), "allow"),
+        (
+            json!({"path": "a.txt", "content": "rm -rf / .env /etc/passwd"}),
+            "allow",
+        ),
+        (json!({"text": "rm -rf /"}), "allow"),
+        (json!({"content": "/etc/passwd"}), "allow"),
+        (json!({"message": ".env"}), "allow"),
+        (json!({}), "allow"),
+    ] {
+        assert_eq!(
+            word(&verdict(&python(), &args).decision),
+            expected,
+            "{args}"
+        );
+    }
+}
+
+#[test]
+fn argument_vectors_are_commands() {
+    for (entrypoint, args, x, expected) in [
+        ("rm", vec!["-rf", "${x}"], "/", "deny"),
+        ("rm", vec!["-rf", "${x}"], "build", "ask"),
+        ("/bin/cat", vec!["${x}"], "/etc/passwd", "deny"),
+        ("/bin/cat", vec!["${x}"], "; rm -rf /", "allow"),
+        ("printf", vec!["%s", "${x}"], "$(rm -rf /)", "allow"),
+        ("sh", vec!["-c", "${x}"], "rm -rf /", "deny"),
+        (
+            "sh",
+            vec!["-c", "echo \"$1\"", "_", "${x}"],
+            "rm -rf /",
+            "allow",
+        ),
+        ("./run.sh", vec!["${x}"], "rm -rf /", "allow"),
+        ("./run.sh", vec!["${x}"], "src/main.rs", "allow"),
+    ] {
+        let spec = command(entrypoint, &args);
+        let found = verdict(&spec, &json!({"x": x}));
+        assert_eq!(
+            word(&found.decision),
+            expected,
+            "{entrypoint} {args:?} {x}: {found:?}"
+        );
+    }
+}
+
+#[test]
+fn what_goes_to_a_server_is_not_looked_at() {
+    let names = Names {
+        inputs: Default::default(),
+        secrets: Default::default(),
+    };
+    let spec = tool(Exec::Http(Box::new(Http {
+        method: Method::Get,
+        url: crate::url_template::UrlTemplate::parse("https://x.test", &names).unwrap(),
+        headers: Vec::new(),
+        query: Vec::new(),
+        body: None,
+        auth: None,
+        success_codes: Vec::new(),
+        retry: Retry {
+            times: 0,
+            pause: std::time::Duration::ZERO,
+        },
+        redirects: Redirects::Refuse,
+    })));
+    let args = json!({"path": "/etc/passwd", "command": "rm -rf /"});
+    assert_eq!(word(&verdict(&spec, &args).decision), "allow");
+}
+
+#[test]
+fn nothing_matched_costs_little() {
+    let spec = command("./tool.sh", &["--input", "${x}", "--verbose"]);
+    let args = json!({"x": "src/main.rs"}).as_object().unwrap().clone();
+    let caller = Caller { name: "a".into() };
+    let (machine, rules) = (Machine::new(), defaults());
+    let rounds = 2000;
+    let began = Instant::now();
+    for _ in 0..rounds {
+        let case = Case::new(&spec, &args, &caller, Path::new("/work/project"), &machine);
+        assert_eq!(judge(&rules, &case).decision, Decision::Allow);
+    }
+    let each = began.elapsed() / rounds;
+    // Without optimisation, and beside other tests; a release build takes a tenth.
+    assert!(each.as_micros() < 200, "{each:?}");
+    eprintln!("{each:?} per call");
+}
+
+#[test]
+fn permissions_that_are_not_listed() {
+    let caller = Caller { name: "a".into() };
+    let machine = Machine::new();
+    let (args, root) = (Map::new(), Path::new("/work/project"));
+    let mut writer = command("./x.sh", &[]);
+    writer.permissions.write.push("out".into());
+    let mut networked = python();
+    networked.permissions.network = crate::permission::Network::Public;
+    for (spec, list, missing) in [
+        (&writer, "fs:write, proc:exec", ""),
+        (&writer, " FS:WRITE,proc:exec,docker,", ""),
+        (&writer, "fs:read,proc:exec", "fs:write"),
+        (&writer, "", "fs:write, proc:exec"),
+        (&networked, "net:read,proc:exec", "net:write"),
+        (&networked, "net:read,net:write,proc:exec", ""),
+    ] {
+        let case = Case::new(spec, &args, &caller, root, &machine);
+        let reason = match permit::AllowedPermissions::parse(list)
+            .judge(&case)
+            .unwrap()
+        {
+            Decision::Allow => String::new(),
+            Decision::Ask { reason } | Decision::Deny { reason } => reason,
+        };
+        assert_eq!(
+            reason.trim_start_matches("not among ALLOWED_TOOL_PERMS: "),
+            missing,
+            "{list}"
+        );
+    }
+}
+
+#[test]
+fn what_asks_at_which_level() {
+    use autonomy::{Level, Severity};
+    let table = [
+        (Level::Hitl, [true, true, true, true]),
+        (Level::Supervised, [false, true, true, true]),
+        (Level::Autonomous, [false, false, false, true]),
+        (Level::Yolo, [false, false, false, false]),
+    ];
+    let severities = [
+        Severity::Reads,
+        Severity::Network,
+        Severity::Writes,
+        Severity::Destructive,
+    ];
+    for (level, expected) in table {
+        assert_eq!(severities.map(|it| level.asks(it)), expected, "{level:?}");
+    }
+    let mut spec = python();
+    assert_eq!(Severity::of(&spec), Severity::Reads);
+    spec.permissions.network = crate::permission::Network::Public;
+    assert_eq!(Severity::of(&spec), Severity::Network);
+    spec.permissions.write.push("x".into());
+    assert_eq!(Severity::of(&spec), Severity::Writes);
+    spec.annotations.destructive = Some(true);
+    assert_eq!(Severity::of(&spec), Severity::Destructive);
+}
+
+#[test]
+fn what_the_project_allows_autonomy_does_not_ask() {
+    use autonomy::{Autonomy, Level};
+    use custom::{CustomRule, Ruling, Written};
+    let caller = Caller { name: "a".into() };
+    let machine = Machine::new();
+    let spec = python();
+    let rule = CustomRule::new(Written {
+        name: "listing".into(),
+        prefix: Some(vec!["ls".into()]),
+        ruling: Some(Ruling::Allow),
+        ..Written::default()
+    });
+    let autonomy = Autonomy {
+        level: Level::Hitl,
+        rules: vec![std::sync::Arc::new(rule.unwrap())],
+    };
+    for (line, expected) in [("ls -l", "allow"), ("cat x", "ask")] {
+        let args = json!({"command": line}).as_object().unwrap().clone();
+        let case = Case::new(&spec, &args, &caller, Path::new("/work/project"), &machine);
+        assert_eq!(word(&autonomy.judge(&case).unwrap()), expected, "{line}");
+    }
+}

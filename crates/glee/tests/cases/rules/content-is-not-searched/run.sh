@@ -1,0 +1,2 @@
+#!/bin/sh
+touch "{{root}}/ran"; echo ran
