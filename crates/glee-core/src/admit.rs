@@ -9,11 +9,12 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::elicit::elicit;
+use crate::event::Step;
 use crate::json;
 use crate::model::ToolSpec;
 use crate::outcome::{Failure, FailureKind};
 use crate::permission::{Grant, SecretNeed};
-use crate::policy::{self, Case, Decision, Rule};
+use crate::policy::{self, Case, Decision, Rule, Verdict};
 use crate::port::{
     Answer, Approver, Caller, Cancel, Deed, Files, Opinion, Party, Principles, Question, Secrets,
 };
@@ -122,20 +123,21 @@ pub async fn admit(
     gate: &Gate,
     spec: Arc<ToolSpec>,
     call: &Invocation,
+    trail: &mut Vec<Step>,
 ) -> Result<Admitted, Failure> {
     let mut args = supply(&spec, call).await?;
     let mut amended = false;
     loop {
         fill(&spec, &mut args)?;
         check(&spec, &args)?;
-        let asks = judge(gate, &spec, &args, call)?;
-        let unsure = consult(gate, &spec, call).await?;
+        let asks = judge(gate, &spec, &args, call, trail)?;
+        let unsure = consult(gate, &spec, call, trail).await?;
         match asks.or(unsure) {
             None => break,
             // Amended arguments are judged again: a denial counts, but the person who wrote them is
             // not asked a second time.
             Some(_) if amended => break,
-            Some(reason) => match ask(gate, &spec, &args, call, &reason).await? {
+            Some(reason) => match ask(gate, &spec, &args, call, &reason, trail).await? {
                 None => break,
                 Some(other) => {
                     args = other;
@@ -267,14 +269,23 @@ fn judge(
     spec: &ToolSpec,
     args: &Map<String, Value>,
     call: &Invocation,
+    trail: &mut Vec<Step>,
 ) -> Result<Option<String>, Failure> {
     let case = Case::new(spec, args, &call.caller, &gate.root, &*gate.files);
-    let verdict = policy::judge(&gate.rules, &case);
-    match verdict.decision {
+    let objections = policy::objections(&gate.rules, &case);
+    trail.extend(objections.iter().map(|it| Step {
+        by: format!("rule {}", it.rule),
+        decision: it.decision.clone(),
+    }));
+    let Some(Verdict { rule, decision }) = policy::strictest(&objections) else {
+        return Ok(None);
+    };
+    match decision {
         Decision::Allow => Ok(None),
-        Decision::Ask { reason } => Ok(Some(reason)),
-        Decision::Deny { reason } => Err(Failure::new(FailureKind::RuleDenied, reason)
-            .with("rule", verdict.rule.unwrap_or_default())),
+        Decision::Ask { reason } => Ok(Some(reason.clone())),
+        Decision::Deny { reason } => {
+            Err(Failure::new(FailureKind::RuleDenied, reason).with("rule", rule.as_str()))
+        }
     }
 }
 
@@ -283,6 +294,7 @@ async fn consult(
     gate: &Gate,
     spec: &ToolSpec,
     call: &Invocation,
+    trail: &mut Vec<Step>,
 ) -> Result<Option<String>, Failure> {
     let Some(Consulted { service, otherwise }) = &gate.principles else {
         return Ok(None);
@@ -295,16 +307,28 @@ async fn consult(
         agent: &call.caller.name,
         project: project.to_string_lossy().into_owned(),
     };
-    let denied = |reason: String| {
-        Err(Failure::new(FailureKind::RuleDenied, reason).with("rule", "principles"))
+    let decision = match (service.consult(&deed).await, otherwise) {
+        (Ok(Opinion { allowed: true, .. }), _) => Decision::Allow,
+        (Ok(Opinion { reason, .. }), _) => Decision::Deny {
+            reason: format!("the principles do not allow it: {reason}"),
+        },
+        (Err(why), Otherwise::Deny) => Decision::Deny {
+            reason: format!("the principles could not be asked: {why}"),
+        },
+        (Err(why), Otherwise::Ask) => Decision::Ask {
+            reason: format!("the principles could not be asked: {why}"),
+        },
     };
-    match (service.consult(&deed).await, otherwise) {
-        (Ok(Opinion { allowed: true, .. }), _) => Ok(None),
-        (Ok(Opinion { reason, .. }), _) => {
-            denied(format!("the principles do not allow it: {reason}"))
+    trail.push(Step {
+        by: "principles".to_owned(),
+        decision: decision.clone(),
+    });
+    match decision {
+        Decision::Allow => Ok(None),
+        Decision::Ask { reason } => Ok(Some(reason)),
+        Decision::Deny { reason } => {
+            Err(Failure::new(FailureKind::RuleDenied, reason).with("rule", "principles"))
         }
-        (Err(why), Otherwise::Deny) => denied(format!("the principles could not be asked: {why}")),
-        (Err(why), Otherwise::Ask) => Ok(Some(format!("the principles could not be asked: {why}"))),
     }
 }
 
@@ -315,6 +339,7 @@ async fn ask(
     args: &Map<String, Value>,
     call: &Invocation,
     reason: &str,
+    trail: &mut Vec<Step>,
 ) -> Result<Option<Map<String, Value>>, Failure> {
     let question = Question {
         id: call.id,
@@ -334,6 +359,18 @@ async fn ask(
             ));
         }
     };
+    trail.push(Step {
+        by: "person".to_owned(),
+        decision: match &answer {
+            Answer::Approved | Answer::Amended(_) => Decision::Allow,
+            Answer::Denied { reason } => Decision::Deny {
+                reason: reason.clone(),
+            },
+            Answer::Nobody { .. } => Decision::Ask {
+                reason: reason.to_owned(),
+            },
+        },
+    });
     match answer {
         Answer::Approved => Ok(None),
         Answer::Amended(other) => Ok(Some(other)),

@@ -1,4 +1,5 @@
-//! What observers hear: one event when a tool is about to run, one when a call is over.
+//! What observers hear: of a call, what was decided about it, that it runs and that it is over; and of
+//! everything that people decide about tools and calls.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,18 +7,33 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::outcome::{FailureKind, Held};
+use crate::policy::Decision;
 
 #[derive(Clone, Debug)]
 pub struct Event {
+    /// Of the call; of what was decided, when it is not about one.
     pub id: Uuid,
     pub at: SystemTime,
     pub tool: String,
-    pub caller: String,
+    /// The SHA-256 of the tool's document; nothing when there is no such tool.
+    pub document: Option<[u8; 32]>,
+    /// Who did it: the caller, the maker of a tool, or the one who decided.
+    pub actor: String,
     /// With the call's secrets taken out.
     pub args: Map<String, Value>,
     /// What holds the tool to its permissions; nothing when it was refused before that was known.
     pub held: Option<Held>,
+    /// Who had a say in it, in the order in which they were asked.
+    pub trail: Vec<Step>,
     pub what: What,
+}
+
+/// What one of those who have a say in a call said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// `rule danger`, `principles`, `approval 0190…`, `review`.
+    pub by: String,
+    pub decision: Decision,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,9 +41,21 @@ pub enum What {
     /// The call passed the gate; the tool runs next.
     Started,
     /// The call did not pass the gate; the tool was not run.
-    Refused { kind: FailureKind },
+    Refused { kind: FailureKind, message: String },
     Finished {
         failure: Option<FailureKind>,
         duration: Duration,
+    },
+    /// An agent made a tool, or changed one of its own.
+    Created { permissions: String },
+    /// A person looked at an agent's tool.
+    Reviewed { approved: bool, reason: String },
+    /// A person is to be asked about a call.
+    Asked { approval: Uuid, reason: String },
+    /// What became of the question.
+    Answered {
+        approval: Uuid,
+        answer: &'static str,
+        reason: String,
     },
 }

@@ -75,31 +75,32 @@ pub trait Rule: Send + Sync {
     fn judge(&self, case: &Case<'_>) -> Result<Decision, String>;
 }
 
+/// What one rule says of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
+    pub rule: String,
     pub decision: Decision,
-    /// The rule that decided; none when nothing objected.
-    pub rule: Option<String>,
 }
 
-/// The strictest decision of all rules; the first rule wins among equals.
-pub fn judge(rules: &[Box<dyn Rule>], case: &Case<'_>) -> Verdict {
-    let mut verdict = Verdict {
-        decision: Decision::Allow,
-        rule: None,
-    };
-    for rule in rules {
-        let decision = rule.judge(case).unwrap_or_else(|err| Decision::Deny {
+/// What the rules that do not simply allow the call say, in their order.
+pub fn objections(rules: &[Box<dyn Rule>], case: &Case<'_>) -> Vec<Verdict> {
+    let verdicts = rules.iter().map(|rule| Verdict {
+        rule: rule.name().to_owned(),
+        decision: rule.judge(case).unwrap_or_else(|err| Decision::Deny {
             reason: format!("the rule `{}` could not decide: {err}", rule.name()),
-        });
-        if decision.strictness() > verdict.decision.strictness() {
-            verdict = Verdict {
-                decision,
-                rule: Some(rule.name().to_owned()),
-            };
-        }
-    }
-    verdict
+        }),
+    });
+    verdicts
+        .filter(|it| it.decision != Decision::Allow)
+        .collect()
+}
+
+/// The strictest of them; the first one among equals.
+pub fn strictest(objections: &[Verdict]) -> Option<&Verdict> {
+    objections
+        .iter()
+        .rev()
+        .max_by_key(|it| it.decision.strictness())
 }
 
 /// A rule that somebody else holds too.

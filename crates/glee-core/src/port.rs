@@ -111,9 +111,15 @@ impl Party for Waits {
 /// Runs what was admitted, and nothing else: only `admit` can make an `Admitted`.
 pub trait Executor: Send + Sync {
     /// Makes ready what will hold the call to its grant, or refuses when this machine cannot hold it.
-    fn hold<'a>(&'a self, call: &'a Admitted) -> Later<'a, Result<Held, Failure>>;
+    fn hold<'a>(&'a self, call: &'a Admitted) -> Later<'a, Result<Ready<'a>, Failure>>;
+}
 
-    fn run<'a>(&'a self, call: &'a Admitted) -> Later<'a, Result<Raw, Failure>>;
+/// A call that is held, and has not begun.
+pub struct Ready<'a> {
+    /// By what.
+    pub held: Held,
+    /// Nothing of the tool runs before this is awaited.
+    pub run: Later<'a, Result<Raw, Failure>>,
 }
 
 /// Asks a person.

@@ -9,10 +9,10 @@ use serde_json::{Map, Value};
 
 use crate::admit::{self, Admitted, Gate, Invocation, admit};
 use crate::catalog::Catalog;
-use crate::event::{Event, What};
+use crate::event::{Event, Step, What};
 use crate::model::ToolSpec;
 use crate::outcome::{Failure, FailureKind, Held, Meta, Outcome, Output};
-use crate::port::{Clock, Executor, Observer};
+use crate::port::{Clock, Executor, Observer, Ready};
 use crate::redact::Redactor;
 use crate::shape::shape;
 
@@ -49,7 +49,7 @@ impl Runtime {
 
     /// Answers a call that is not even looked at. It is recorded like any other refusal.
     pub fn turn_away(&self, call: Invocation, why: Failure) -> Outcome {
-        let failure = self.refuse(&call, Map::new(), why);
+        let failure = self.refuse(&Record::of(&call, Map::new()), why);
         Outcome {
             id: call.id,
             tool: call.tool,
@@ -66,38 +66,39 @@ impl Runtime {
     }
 
     async fn call(&self, call: &Invocation, meta: &mut Meta) -> Result<Output, Failure> {
+        let mut record = Record::of(call, call.args.clone());
         let spec = match self.catalog.snapshot().find(&call.tool) {
             Ok(spec) => spec,
-            Err(failure) => return Err(self.refuse(call, call.args.clone(), failure)),
+            Err(failure) => return Err(self.refuse(&record, failure)),
         };
         meta.version = Some(spec.version.clone());
         meta.kind = Some(spec.exec.kind());
+        record.document = Some(spec.document);
         // Also what is refused is recorded, and an argument may hold a secret.
         let redactor = Redactor::new(&self.gate.secrets_of(&spec));
-        let refuse = |args: &Map<String, Value>, failure| {
-            self.refuse(call, redactor.map(args.clone()), redactor.failure(failure))
-        };
-        let admitted = match admit(&self.gate, spec, call).await {
+        record.args = redactor.map(record.args);
+        let refuse = |record: &Record<'_>, failure| self.refuse(record, redactor.failure(failure));
+        let admitted = match admit(&self.gate, spec, call, &mut record.trail).await {
             Ok(admitted) => admitted,
-            Err(failure) => return Err(refuse(&call.args, failure)),
+            Err(failure) => return Err(refuse(&record, failure)),
         };
-        let held = match self.executor.hold(&admitted).await {
-            Ok(held) => held,
-            Err(failure) => return Err(refuse(admitted.args(), failure)),
+        record.args = redactor.map(admitted.args().clone());
+        let Ready { held, run } = match self.executor.hold(&admitted).await {
+            Ok(ready) => ready,
+            Err(failure) => return Err(refuse(&record, failure)),
         };
         meta.held = Some(held.clone());
-        let args = redactor.map(admitted.args().clone());
-        self.journal(call, &args, &held)?;
+        record.held = Some(held);
+        self.journal(&record)?;
         let mut recording = Recording {
             runtime: self,
-            call,
-            args,
-            held,
+            record,
             over: false,
         };
         let began = self.clock.now();
-        let raw = self.executor.run(&admitted).await;
-        let result = raw.and_then(|raw| shape(&admitted.spec().outputs, raw));
+        let result = run
+            .await
+            .and_then(|raw| shape(&admitted.spec().outputs, raw));
         let result = match result {
             Ok(output) => Ok(redacted(output, &redactor, admitted.spec())),
             Err(failure) => Err(redactor.failure(failure)),
@@ -106,43 +107,37 @@ impl Runtime {
         result
     }
 
-    fn refuse(&self, call: &Invocation, args: Map<String, Value>, failure: Failure) -> Failure {
+    fn refuse(&self, record: &Record<'_>, failure: Failure) -> Failure {
+        let what = What::Refused {
+            kind: failure.kind,
+            message: failure.message.clone(),
+        };
         // A refusal that cannot be recorded is still a refusal.
-        let _ = self.report(call, args, None, What::Refused { kind: failure.kind });
+        let _ = self.report(record, what);
         failure
     }
 
     /// What cannot be recorded does not run.
-    fn journal(
-        &self,
-        call: &Invocation,
-        args: &Map<String, Value>,
-        held: &Held,
-    ) -> Result<(), Failure> {
-        self.report(call, args.clone(), Some(held.clone()), What::Started)
-            .map_err(|err| {
-                Failure::new(
-                    FailureKind::Internal,
-                    format!("the call was not run, because it cannot be recorded: {err}"),
-                )
-                .hint("make `.glee/audit` writable and free some disk space")
-            })
+    fn journal(&self, record: &Record<'_>) -> Result<(), Failure> {
+        self.report(record, What::Started).map_err(|err| {
+            Failure::new(
+                FailureKind::Internal,
+                format!("the call was not run, because it cannot be recorded: {err}"),
+            )
+            .hint("make `.glee/audit` writable and free some disk space")
+        })
     }
 
-    fn report(
-        &self,
-        call: &Invocation,
-        args: Map<String, Value>,
-        held: Option<Held>,
-        what: What,
-    ) -> Result<(), String> {
+    fn report(&self, record: &Record<'_>, what: What) -> Result<(), String> {
         let event = Event {
-            id: call.id,
+            id: record.call.id,
             at: self.clock.now(),
-            tool: call.tool.clone(),
-            caller: call.caller.name.clone(),
-            args,
-            held,
+            tool: record.call.tool.clone(),
+            document: record.document,
+            actor: record.call.caller.name.clone(),
+            args: record.args.clone(),
+            held: record.held.clone(),
+            trail: record.trail.clone(),
             what,
         };
         self.observers
@@ -172,34 +167,46 @@ fn redacted(output: Output, redactor: &Redactor, spec: &ToolSpec) -> Output {
     output
 }
 
+/// What is known of a call so far, for those who record it.
+struct Record<'a> {
+    call: &'a Invocation,
+    document: Option<[u8; 32]>,
+    args: Map<String, Value>,
+    held: Option<Held>,
+    trail: Vec<Step>,
+}
+
+impl<'a> Record<'a> {
+    fn of(call: &'a Invocation, args: Map<String, Value>) -> Record<'a> {
+        Record {
+            call,
+            document: None,
+            args,
+            held: None,
+            trail: Vec::new(),
+        }
+    }
+}
+
 /// Sees to it that a call that was started is also recorded as over: also when the caller drops it,
 /// also when the executor panics.
 struct Recording<'a> {
     runtime: &'a Runtime,
-    call: &'a Invocation,
-    args: Map<String, Value>,
-    held: Held,
+    record: Record<'a>,
     over: bool,
 }
 
 impl Recording<'_> {
     fn finish(&mut self, failure: Option<FailureKind>, duration: Duration) -> Result<(), Failure> {
         self.over = true;
-        let args = std::mem::take(&mut self.args);
-        self.runtime
-            .report(
-                self.call,
-                args,
-                Some(self.held.clone()),
-                What::Finished { failure, duration },
+        let what = What::Finished { failure, duration };
+        self.runtime.report(&self.record, what).map_err(|err| {
+            Failure::new(
+                FailureKind::Internal,
+                format!("the tool ran, but its end could not be recorded: {err}"),
             )
-            .map_err(|err| {
-                Failure::new(
-                    FailureKind::Internal,
-                    format!("the tool ran, but its end could not be recorded: {err}"),
-                )
-                .hint("look at what the tool did before running it again")
-            })
+            .hint("look at what the tool did before running it again")
+        })
     }
 }
 

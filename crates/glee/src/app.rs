@@ -9,7 +9,7 @@ use glee_core::admit::{Consulted, Gate, Invocation};
 use glee_core::catalog::{Catalog, Snapshot};
 use glee_core::model::ToolSpec;
 use glee_core::outcome::{Failure, FailureKind, Outcome};
-use glee_core::policy::{AgentCeiling, Asking, Case, ManifestApproval, Rule, Verdict, judge};
+use glee_core::policy::{AgentCeiling, Asking, Case, ManifestApproval, Rule, Verdict, objections};
 use glee_core::port::{Approver, Caller, Cancel, Clock, Files, Party, Secrets};
 use glee_core::resource::Contents;
 use glee_core::rule;
@@ -222,11 +222,7 @@ impl App {
             &gate.root,
             &*gate.files,
         );
-        let each = gate
-            .rules
-            .iter()
-            .map(|it| judge(std::slice::from_ref(it), &case));
-        Ok(each.filter(|it| it.rule.is_some()).collect())
+        Ok(objections(&gate.rules, &case))
     }
 
     /// Whether a service outside is asked before each call.

@@ -69,7 +69,7 @@ pub fn lint(project: &Project) -> io::Result<Report> {
     }
     for document in manifests::load(&project.tools())? {
         let mut problems = document.read.problems;
-        if let (Some(spec), Some(node)) = (&document.read.spec, &document.read.node) {
+        if let (Some(spec), Some(node)) = (&document.read.model, &document.read.node) {
             problems.extend(check::schemas(spec, node));
             problems.extend(check::check(spec, node));
             problems.extend(unused_secrets(spec, node));

@@ -1,13 +1,12 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use serde_json::{Map, Value, json};
 
 use super::*;
 use crate::model::*;
 use crate::permission::Permissions;
-use crate::policy::{Verdict, judge};
+use crate::policy::{objections, strictest};
 use crate::port::{Caller, Files};
 use crate::schema::Schema;
 use crate::template::{Names, Template};
@@ -18,8 +17,8 @@ pub(super) struct Machine(HashMap<PathBuf, PathBuf>);
 impl Machine {
     pub(super) fn new() -> Machine {
         let links = [
-            ("/work/project/notes", "/etc/passwd"),
-            ("/work/project/keys-of-ada", "/home/ada/.ssh"),
+            ("/srv/project/notes", "/etc/passwd"),
+            ("/srv/project/keys-of-ada", "/home/ada/.ssh"),
         ];
         Machine(links.map(|(from, to)| (from.into(), to.into())).into())
     }
@@ -101,11 +100,19 @@ pub(super) fn command(entrypoint: &str, args: &[&str]) -> ToolSpec {
     }))
 }
 
-fn verdict(spec: &ToolSpec, args: &Value) -> Verdict {
+/// What decides: the strictest decision, and whose it is.
+fn judge(rules: &[Box<dyn Rule>], case: &Case<'_>) -> (Decision, String) {
+    match strictest(&objections(rules, case)) {
+        Some(it) => (it.decision.clone(), it.rule.clone()),
+        None => (Decision::Allow, "-".to_owned()),
+    }
+}
+
+fn verdict(spec: &ToolSpec, args: &Value) -> (Decision, String) {
     let caller = Caller { name: "a".into() };
     let machine = Machine::new();
     let args: Map<String, Value> = args.as_object().unwrap().clone();
-    let case = Case::new(spec, &args, &caller, Path::new("/work/project"), &machine);
+    let case = Case::new(spec, &args, &caller, Path::new("/srv/project"), &machine);
     judge(&defaults(), &case)
 }
 
@@ -128,12 +135,11 @@ fn every_line_of_the_table() {
             panic!("three cells: {line}");
         };
         count += 1;
-        let verdict = verdict(&python(), &json!({"command": text.replace('⏎', "\n")}));
-        let by = verdict.rule.as_deref().unwrap_or("-");
-        if (word(&verdict.decision), by) != (decision, rule) {
+        let (found, by) = verdict(&python(), &json!({"command": text.replace('⏎', "\n")}));
+        if (word(&found), by.as_str()) != (decision, rule) {
             wrong.push(format!(
                 "{text}\n    is {by}: {:?}, not {decision} by {rule}",
-                verdict.decision
+                found
             ));
         }
     }
@@ -161,8 +167,8 @@ fn without_any_one_default_rule_the_table_does_not_hold() {
         let missed = lines.filter(|line| {
             let text = line.splitn(3, '\t').nth(2).unwrap().replace('⏎', "\n");
             let args = json!({"command": text}).as_object().unwrap().clone();
-            let case = Case::new(&spec, &args, &caller, Path::new("/work/project"), &machine);
-            !line.starts_with(word(&judge(&rules, &case).decision))
+            let case = Case::new(&spec, &args, &caller, Path::new("/srv/project"), &machine);
+            !line.starts_with(word(&judge(&rules, &case).0))
         });
         assert!(missed.count() > 0, "nothing needs the rule {name}");
     }
@@ -198,11 +204,7 @@ fn which_arguments_are_looked_at() {
         (json!({"message": ".env"}), "allow"),
         (json!({}), "allow"),
     ] {
-        assert_eq!(
-            word(&verdict(&python(), &args).decision),
-            expected,
-            "{args}"
-        );
+        assert_eq!(word(&verdict(&python(), &args).0), expected, "{args}");
     }
 }
 
@@ -227,7 +229,7 @@ fn argument_vectors_are_commands() {
         let spec = command(entrypoint, &args);
         let found = verdict(&spec, &json!({"x": x}));
         assert_eq!(
-            word(&found.decision),
+            word(&found.0),
             expected,
             "{entrypoint} {args:?} {x}: {found:?}"
         );
@@ -255,32 +257,14 @@ fn what_goes_to_a_server_is_not_looked_at() {
         redirects: Redirects::Refuse,
     })));
     let args = json!({"path": "/etc/passwd", "command": "rm -rf /"});
-    assert_eq!(word(&verdict(&spec, &args).decision), "allow");
-}
-
-#[test]
-fn nothing_matched_costs_little() {
-    let spec = command("./tool.sh", &["--input", "${x}", "--verbose"]);
-    let args = json!({"x": "src/main.rs"}).as_object().unwrap().clone();
-    let caller = Caller { name: "a".into() };
-    let (machine, rules) = (Machine::new(), defaults());
-    let rounds = 2000;
-    let began = Instant::now();
-    for _ in 0..rounds {
-        let case = Case::new(&spec, &args, &caller, Path::new("/work/project"), &machine);
-        assert_eq!(judge(&rules, &case).decision, Decision::Allow);
-    }
-    let each = began.elapsed() / rounds;
-    // Without optimisation, and beside other tests; a release build takes a tenth.
-    assert!(each.as_micros() < 200, "{each:?}");
-    eprintln!("{each:?} per call");
+    assert_eq!(word(&verdict(&spec, &args).0), "allow");
 }
 
 #[test]
 fn permissions_that_are_not_listed() {
     let caller = Caller { name: "a".into() };
     let machine = Machine::new();
-    let (args, root) = (Map::new(), Path::new("/work/project"));
+    let (args, root) = (Map::new(), Path::new("/srv/project"));
     let mut writer = command("./x.sh", &[]);
     writer.permissions.write.push("out".into());
     let mut networked = python();
@@ -356,7 +340,7 @@ fn what_the_project_allows_autonomy_does_not_ask() {
     };
     for (line, expected) in [("ls -l", "allow"), ("cat x", "ask")] {
         let args = json!({"command": line}).as_object().unwrap().clone();
-        let case = Case::new(&spec, &args, &caller, Path::new("/work/project"), &machine);
+        let case = Case::new(&spec, &args, &caller, Path::new("/srv/project"), &machine);
         assert_eq!(word(&autonomy.judge(&case).unwrap()), expected, "{line}");
     }
 }

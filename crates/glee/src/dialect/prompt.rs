@@ -10,9 +10,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::document::{self, Read};
+use super::document::Read;
 use super::elicit::WireRound;
-use super::reader::{Reader, Words};
+use super::reader::{self, Reader, Words};
 use super::yaml::Kind;
 
 /// The published JSON Schema of prompts.
@@ -116,27 +116,9 @@ struct WireResource {
 
 /// Reads a prompt that stands in a file called `<stem>.yml`.
 pub fn read(text: &str, stem: &str) -> Read<Prompt> {
-    let (wire, node, problems) = document::read::<Wire>(text, &SCHEMA, STAND_INS);
-    let (Some(wire), Some(node)) = (wire, &node) else {
-        return Read {
-            model: None,
-            problems,
-            node,
-        };
-    };
-    let mut reader = Reader {
-        text,
-        node,
-        names: Names::default(),
-        words: &WORDS,
-        problems,
-    };
-    let model = reader.prompt(wire, stem);
-    Read {
-        model,
-        problems: reader.problems,
-        node: Some(node.clone()),
-    }
+    reader::read(text, &SCHEMA, STAND_INS, &WORDS, |reader, wire| {
+        reader.prompt(wire, stem)
+    })
 }
 
 impl Reader<'_> {

@@ -2,12 +2,16 @@
 //! questions, and problems at their places.
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use data_encoding::BASE64;
 use glee_core::elicit::Round;
 use glee_core::name;
+use glee_core::schema::Schema;
 use glee_core::template::{Names, Template, TemplateError, TemplateProblem};
+use serde::de::DeserializeOwned;
 
+use super::document::{self, Read};
 use super::elicit::{self, WireRound, Wrong};
 use super::problem::Problem;
 use super::yaml::Node;
@@ -19,6 +23,37 @@ pub(super) struct Reader<'a> {
     pub(super) names: Names,
     pub(super) words: &'static Words,
     pub(super) problems: Vec<Problem>,
+}
+
+/// Reads a document whose words are `W`; `turn` makes the model of them.
+pub(super) fn read<W: DeserializeOwned, M>(
+    text: &str,
+    schema: &LazyLock<Schema>,
+    stand_ins: &[(&str, &str)],
+    words: &'static Words,
+    turn: impl FnOnce(&mut Reader<'_>, W) -> Option<M>,
+) -> Read<M> {
+    let (wire, node, problems) = document::read::<W>(text, schema, stand_ins);
+    let (Some(wire), Some(node)) = (wire, &node) else {
+        return Read {
+            model: None,
+            problems,
+            node,
+        };
+    };
+    let mut reader = Reader {
+        text,
+        node,
+        names: Names::default(),
+        words,
+        problems,
+    };
+    let model = turn(&mut reader, wire);
+    Read {
+        model,
+        problems: reader.problems,
+        node: Some(node.clone()),
+    }
 }
 
 /// How a kind of document is spoken of.

@@ -9,8 +9,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::document::{self, Read};
-use super::reader::{Reader, Words};
+use super::document::Read;
+use super::reader::{self, Reader, Words};
 
 /// The published JSON Schema of resources.
 pub fn schema() -> Value {
@@ -65,27 +65,9 @@ struct Wire {
 
 /// Reads a resource that stands in a file called `<stem>.yml`.
 pub fn read(text: &str, stem: &str) -> Read<Resource> {
-    let (wire, node, problems) = document::read::<Wire>(text, &SCHEMA, STAND_INS);
-    let (Some(wire), Some(node)) = (wire, &node) else {
-        return Read {
-            model: None,
-            problems,
-            node,
-        };
-    };
-    let mut reader = Reader {
-        text,
-        node,
-        names: Names::default(),
-        words: &WORDS,
-        problems,
-    };
-    let model = reader.resource(wire, stem);
-    Read {
-        model,
-        problems: reader.problems,
-        node: Some(node.clone()),
-    }
+    reader::read(text, &SCHEMA, STAND_INS, &WORDS, |reader, wire| {
+        reader.resource(wire, stem)
+    })
 }
 
 impl Reader<'_> {

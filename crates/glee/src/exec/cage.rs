@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use glee_core::admit::Admitted;
 use glee_core::model::{self, Exec, Origin, ToolSpec};
 use glee_core::outcome::{Failure, FailureKind, Held};
 use glee_core::permission;
@@ -67,14 +66,6 @@ impl Cage {
             known: Arc::default(),
             asking: Arc::default(),
         }
-    }
-
-    /// Whether this machine can hold the call. What the sandbox has made ready for the answer waits
-    /// for the call itself.
-    pub(super) async fn hold(&self, call: &Admitted) -> Result<Held, Failure> {
-        let profile = self.profile(call.spec(), call.root())?;
-        let strength = self.strength(profile).await?;
-        Ok(held(&strength))
     }
 
     /// Starts what will hold a tool, for a call that is about to come. Nothing of the tool runs yet.
@@ -285,7 +276,7 @@ fn own_files(spec: &ToolSpec, root: &Path) -> Vec<PathBuf> {
         Exec::Python(python) => {
             interpreter = match &python.venv {
                 Some(venv) => files_of_interpreter(root, Some(venv)),
-                // The system's python is found once, and so is what belongs to it: this is asked twice for each call.
+                // The system's python is found once, and so is what belongs to it: this is asked for each call.
                 None => SYSTEM_PYTHON
                     .get_or_init(|| files_of_interpreter(root, None))
                     .clone(),

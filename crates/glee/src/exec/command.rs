@@ -18,10 +18,14 @@ use super::place::{self, Place};
 use super::process::{self, Job, invalid, too_large};
 use super::streams::NOTES;
 
-pub(super) async fn run(command: &Command, call: &Admitted, cage: &Cage) -> Result<Raw, Failure> {
+pub(super) async fn run(
+    command: &Command,
+    call: &Admitted,
+    place: Place,
+    cage: &Cage,
+) -> Result<Raw, Failure> {
     let entrypoint = find_entrypoint(call.root(), &command.entrypoint)
         .map_err(|why| Failure::new(FailureKind::ExecutionError, why))?;
-    let place = Place::make(call, cage).await?;
     let job = Job {
         entrypoint,
         args: arguments(command, call)?

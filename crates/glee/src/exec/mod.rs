@@ -21,12 +21,13 @@ use glee_core::admit::Admitted;
 use glee_core::model::{Exec, ToolSpec};
 use glee_core::outcome::{Failure, FailureKind, Held};
 use glee_core::permission::absolute;
-use glee_core::port::{Executor, Later};
+use glee_core::port::{Executor, Later, Ready};
 use glee_core::shape::Raw;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use http::{HttpExec, HttpPolicy};
+use place::Place;
 use python::Warm;
 
 pub use by_hand::{ByHand, Ran, Streams};
@@ -68,33 +69,51 @@ pub enum Stay {
 }
 
 impl Executor for Executors {
-    fn hold<'a>(&'a self, call: &'a Admitted) -> Later<'a, Result<Held, Failure>> {
+    fn hold<'a>(&'a self, call: &'a Admitted) -> Later<'a, Result<Ready<'a>, Failure>> {
         Box::pin(async move {
-            match &call.spec().exec {
-                Exec::Http(_) => Ok(Held {
-                    by: "host policy".to_owned(),
-                    missing: Vec::new(),
-                }),
-                Exec::Command(_) | Exec::Python(_) => self.cage.hold(call).await,
-            }
+            Ok(match &call.spec().exec {
+                Exec::Http(it) => Ready {
+                    held: Held {
+                        by: "host policy".to_owned(),
+                        missing: Vec::new(),
+                    },
+                    run: Box::pin(self.in_turn(call, self.http.run(it, call))),
+                },
+                Exec::Command(it) => {
+                    let (held, place) = Place::make(call, &self.cage).await?;
+                    let run = command::run(it, call, place, &self.cage);
+                    Ready {
+                        held,
+                        run: Box::pin(self.in_turn(call, run)),
+                    }
+                }
+                Exec::Python(it) => {
+                    let (held, place) = Place::make(call, &self.cage).await?;
+                    let run = python::run(it, call, place, &self.cage, self.warm.as_ref());
+                    Ready {
+                        held,
+                        run: Box::pin(self.in_turn(call, run)),
+                    }
+                }
+            })
         })
     }
+}
 
-    fn run<'a>(&'a self, call: &'a Admitted) -> Later<'a, Result<Raw, Failure>> {
-        Box::pin(async move {
-            let _turn = tokio::select! {
-                turn = self.turns.acquire() => turn,
-                () = call.cancel().cancelled() => {
-                    let why = format!("`{}` was cancelled before its turn came", call.spec().name);
-                    return Err(Failure::new(FailureKind::Cancelled, why));
-                }
-            };
-            match &call.spec().exec {
-                Exec::Http(it) => self.http.run(it, call).await,
-                Exec::Command(it) => command::run(it, call, &self.cage).await,
-                Exec::Python(it) => python::run(it, call, &self.cage, self.warm.as_ref()).await,
+impl Executors {
+    async fn in_turn(
+        &self,
+        call: &Admitted,
+        run: impl Future<Output = Result<Raw, Failure>>,
+    ) -> Result<Raw, Failure> {
+        let _turn = tokio::select! {
+            turn = self.turns.acquire() => turn,
+            () = call.cancel().cancelled() => {
+                let why = format!("`{}` was cancelled before its turn came", call.spec().name);
+                return Err(Failure::new(FailureKind::Cancelled, why));
             }
-        })
+        };
+        run.await
     }
 }
 

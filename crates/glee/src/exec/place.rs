@@ -5,13 +5,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use glee_core::admit::Admitted;
-use glee_core::outcome::{Failure, FailureKind};
+use glee_core::outcome::{Failure, FailureKind, Held};
 use glee_core::permission::Network;
 use glee_core::template::Template;
 use glee_sandbox::{Confinement, PROXY_ADDRESS, Profile, Tier};
 use tempfile::TempDir;
 
-use super::cage::Cage;
+use super::cage::{Cage, held};
 use super::notes;
 use super::process::{invalid, too_large};
 
@@ -31,7 +31,8 @@ enum Scratch {
 }
 
 impl Place {
-    pub(super) async fn make(call: &Admitted, cage: &Cage) -> Result<Place, Failure> {
+    /// What the sandbox has made ready to answer whether it can hold the call waits for the call.
+    pub(super) async fn make(call: &Admitted, cage: &Cage) -> Result<(Held, Place), Failure> {
         let mut profile = cage.profile(call.spec(), call.root())?;
         let strength = cage.strength(profile.clone()).await?;
         let scratch = match strength.tier {
@@ -42,7 +43,7 @@ impl Place {
                 Scratch::OfHost(directory)
             }
         };
-        Ok(Place { profile, scratch })
+        Ok((held(&strength), Place { profile, scratch }))
     }
 
     /// Whether the sandbox can tell what a call left behind.

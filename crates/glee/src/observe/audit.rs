@@ -148,42 +148,63 @@ impl Observer for Audit {
 }
 
 fn line(event: &Event) -> String {
-    let (word, status) = match &event.what {
-        What::Started => ("TOOL_STARTED", String::new()),
-        What::Refused { kind } => (
-            "TOOL_REFUSED",
-            format!(" status=refused code={}", kind.code()),
-        ),
-        What::Finished {
-            failure: None,
-            duration,
-        } => (
-            "TOOL_EXECUTED",
-            format!(" status=success duration_ms={}", duration.as_millis()),
-        ),
-        What::Finished {
-            failure: Some(kind),
-            duration,
-        } => (
-            "TOOL_EXECUTED",
+    let name = word_or_quoted(&event.tool);
+    let actor = word_or_quoted(&event.actor);
+    let said = match &event.what {
+        What::Started => format!("TOOL_STARTED name={name} {}", call(event, "")),
+        What::Refused { kind, .. } => {
+            let status = format!(" status=refused code={}", kind.code());
+            format!("TOOL_REFUSED name={name} {}", call(event, &status))
+        }
+        What::Finished { failure, duration } => {
+            let status = match failure {
+                None => " status=success".to_owned(),
+                Some(kind) => format!(" status=error code={}", kind.code()),
+            };
+            let status = format!("{status} duration_ms={}", duration.as_millis());
+            format!("TOOL_EXECUTED name={name} {}", call(event, &status))
+        }
+        What::Created { permissions } => {
             format!(
-                " status=error code={} duration_ms={}",
-                kind.code(),
-                duration.as_millis()
-            ),
+                "TOOL_CREATED name={name} creator={actor} permissions={}",
+                quoted(permissions)
+            )
+        }
+        What::Reviewed { approved: true, .. } => {
+            format!("TOOL_APPROVED name={name} approver={actor}")
+        }
+        What::Reviewed {
+            approved: false,
+            reason,
+        } => format!(
+            "TOOL_DENIED name={name} approver={actor} reason={}",
+            quoted(reason)
+        ),
+        What::Asked { approval, reason } => format!(
+            "APPROVAL_ASKED name={name} approval={approval} reason={} caller={actor}",
+            quoted(reason)
+        ),
+        What::Answered {
+            approval,
+            answer,
+            reason,
+        } => format!(
+            "APPROVAL_ANSWERED name={name} approval={approval} answer={answer} reason={} approver={actor}",
+            quoted(reason)
         ),
     };
+    format!("[{}] {said} id={}\n", time(event.at), event.id)
+}
+
+fn call(event: &Event, status: &str) -> String {
     let sandbox = match &event.held {
         Some(held) => format!(" sandbox={}", word_or_quoted(&held.by)),
         None => String::new(),
     };
     format!(
-        "[{}] {word} name={} params={}{status}{sandbox} caller={} id={}\n",
-        time(event.at),
-        word_or_quoted(&event.tool),
+        "params={}{status}{sandbox} caller={}",
         params(&event.args),
-        word_or_quoted(&event.caller),
-        event.id,
+        word_or_quoted(&event.actor),
     )
 }
 
@@ -294,9 +315,11 @@ mod tests {
             id: Uuid::nil(),
             at: SystemTime::UNIX_EPOCH,
             tool: "weather".into(),
-            caller: "user".into(),
+            document: None,
+            actor: "user".into(),
             args: args.as_object().unwrap().clone(),
             held: None,
+            trail: Vec::new(),
             what,
         }
     }
@@ -313,6 +336,7 @@ mod tests {
         );
         let refused = What::Refused {
             kind: FailureKind::RuleDenied,
+            message: "no".into(),
         };
         assert!(
             line(&event(json!({}), refused))

@@ -5,9 +5,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use glee_core::catalog::Snapshot;
+use glee_core::model::ToolSpec;
 
-use crate::dialect::document;
-use crate::dialect::manifest::{self, Read, check};
+use crate::dialect::document::{self, Read};
+use crate::dialect::manifest::{self, check};
 use crate::dialect::problem::{Problem, Severity};
 
 /// One manifest as it was found, whether or not it is any good.
@@ -15,7 +16,7 @@ pub struct Document {
     pub directory: String,
     pub path: PathBuf,
     pub text: String,
-    pub read: Read,
+    pub read: Read<ToolSpec>,
 }
 
 impl Document {
@@ -29,7 +30,7 @@ impl Document {
 
     /// Compiles the schemas now, so that one that cannot be used makes the manifest unusable.
     pub fn compile(&mut self) {
-        if let (Some(spec), Some(node)) = (&self.read.spec, &self.read.node) {
+        if let (Some(spec), Some(node)) = (&self.read.model, &self.read.node) {
             self.read.problems.extend(check::schemas(spec, node));
         }
     }
@@ -78,7 +79,7 @@ pub fn snapshot(documents: Vec<Document>) -> Snapshot {
     let mut snapshot = Snapshot::default();
     for document in documents {
         let error = document.error().map(|it| it.message.clone());
-        match (document.read.spec, error) {
+        match (document.read.model, error) {
             (Some(spec), None) => snapshot.insert(spec),
             (_, error) => {
                 snapshot.insert_broken(
@@ -110,15 +111,8 @@ fn document(directory: &Path) -> Option<Document> {
                 }
                 _ => ("unreadable", format!("the file {err}")),
             };
-            let problems = vec![Problem::error(rule, 0..0, message)];
-            (
-                String::new(),
-                Read {
-                    spec: None,
-                    problems,
-                    node: None,
-                },
-            )
+            let problem = Problem::error(rule, 0..0, message);
+            (String::new(), Read::failed(problem))
         }
     };
     Some(Document {

@@ -2,7 +2,9 @@
 
 pub mod digest;
 pub mod documents;
+pub mod durable;
 pub mod manifests;
 pub mod resources;
 pub mod results;
+pub mod state;
 pub mod tokens;

@@ -81,6 +81,17 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_kept_for_ever() {
+        let results = Results::default();
+        let old = results.keep("a", "text".into());
+        results.lock()[0].until = Instant::now() - Duration::from_secs(1);
+        assert_eq!(results.get("a", &old), None);
+        assert!(results.of("a").is_empty());
+        results.keep("a", "more".into());
+        assert_eq!(results.lock().len(), 1);
+    }
+
+    #[test]
     fn the_oldest_go_when_there_is_too_much() {
         let results = Results::default();
         let first = results.keep("a", "x".repeat(MOST_BYTES / 2));

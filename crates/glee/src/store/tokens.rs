@@ -3,15 +3,16 @@
 //!
 //! They stand outside of the project: a tool that may read the project must not become a client.
 
-use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
-use glee_core::permission::absolute;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
+
+use super::durable::{self, Lock};
+use super::state;
 
 /// The principal of the token that is made at the first start.
 pub const OWNER: &str = "owner";
@@ -23,16 +24,7 @@ pub struct Tokens {
 impl Tokens {
     /// The tokens of the project with this root.
     pub fn of(root: &Path) -> io::Result<Tokens> {
-        let project = HEXLOWER.encode(&Sha256::digest(root.as_os_str().as_encoded_bytes())[..8]);
-        let directory = absolute(root, &state()?.join(project).to_string_lossy());
-        // What is there already may be a link into the project.
-        let real = directory.ancestors().find_map(|it| it.canonicalize().ok());
-        if real.is_some_and(|it| it.starts_with(root)) || directory.starts_with(root) {
-            return Err(io::Error::other(format!(
-                "{} is inside of the project, where its tools may read it; set XDG_STATE_HOME to another place",
-                directory.display()
-            )));
-        }
+        let directory = state::directory(root)?;
         Ok(Tokens { directory })
     }
 
@@ -108,55 +100,18 @@ impl Tokens {
         self.write("tokens", &lines.collect::<String>())
     }
 
-    /// One process at a time changes anything, until the file is closed.
-    fn alone(&self) -> io::Result<File> {
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&self.directory)?;
-        let lock = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(self.directory.join("lock"))?;
-        lock.lock()?;
-        Ok(lock)
+    /// One process at a time changes anything, until this is dropped.
+    fn alone(&self) -> io::Result<Lock> {
+        durable::directory(&self.directory)?;
+        durable::lock(&self.directory.join("lock"))
     }
 
-    /// Whole or not at all, and for the owner's eyes only.
     fn write(&self, name: &str, text: &str) -> io::Result<()> {
-        let mut file = tempfile::NamedTempFile::new_in(&self.directory)?;
-        file.write_all(text.as_bytes())?;
-        file.as_file()
-            .set_permissions(Permissions::from_mode(0o600))?;
-        file.as_file().sync_all()?;
-        file.persist(self.directory.join(name))?;
-        File::open(&self.directory)?.sync_all()
+        durable::replace(&self.directory.join(name), text.as_bytes())
     }
 }
 
 /// What is kept of a token. Hashes are compared, so how long that takes tells nothing of the token.
 pub fn hash(token: &str) -> String {
     HEXLOWER.encode(&Sha256::digest(token))
-}
-
-/// Where programs keep what is neither config nor cache.
-fn state() -> io::Result<PathBuf> {
-    let of = |name: &str| {
-        let path = PathBuf::from(std::env::var_os(name)?);
-        // What is not absolute is to be taken for absent.
-        path.is_absolute().then_some(path)
-    };
-    let base = match (of("XDG_STATE_HOME"), of("HOME")) {
-        (Some(state), _) => state,
-        (None, Some(home)) => home.join(".local/state"),
-        (None, None) => {
-            return Err(io::Error::new(
-                io::ErrorKind::NotFound,
-                "neither XDG_STATE_HOME nor HOME is set, so there is no place for tokens",
-            ));
-        }
-    };
-    Ok(base.join("glee"))
 }

@@ -1,4 +1,5 @@
-//! The ways in. Only surfaces know exit codes and statuses, and no surface knows another.
+//! The ways in. Only surfaces know exit codes and statuses. `cli` starts the servers, `http` carries
+//! `mcp`; otherwise no surface knows another.
 
 pub mod cli;
 pub mod http;

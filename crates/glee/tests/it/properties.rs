@@ -143,7 +143,7 @@ proptest! {
         for problem in &read.problems {
             prop_assert!(problem.place.start <= problem.place.end && problem.place.end <= text.len());
         }
-        if let (Some(spec), Some(node)) = (&read.spec, &read.node) {
+        if let (Some(spec), Some(node)) = (&read.model, &read.node) {
             manifest::check::schemas(spec, node);
             manifest::check::check(spec, node);
         }

@@ -19,11 +19,10 @@ use glee_core::template::{Names, ValueTemplate};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::document;
+use super::document::Read;
 use super::network::WireNetwork;
 use super::problem::Problem;
-use super::reader::{Reader, Words};
-use super::yaml::Node;
+use super::reader::{self, Reader, Words};
 
 const MIB: usize = 1 << 20;
 
@@ -61,37 +60,11 @@ const WORDS: Words = Words {
     declare: "in inputs.schema.properties or permissions.secrets",
 };
 
-/// A manifest that was read. The tool may be used only when no problem is an error; with errors it is
-/// there, as far as it could be made out, for finding more of them.
-pub struct Read {
-    pub spec: Option<ToolSpec>,
-    pub problems: Vec<Problem>,
-    pub node: Option<Node>,
-}
-
 /// Reads a manifest that stands in a directory called `directory`.
-pub fn read(text: &str, directory: &str, source: &Path) -> Read {
-    let (manifest, node, problems) = document::read::<wire::Manifest>(text, &SCHEMA, STAND_INS);
-    let (Some(manifest), Some(node)) = (manifest, &node) else {
-        return Read {
-            spec: None,
-            problems,
-            node,
-        };
-    };
-    let mut reader = Reader {
-        text,
-        node,
-        names: Names::default(),
-        words: &WORDS,
-        problems,
-    };
-    let spec = reader.tool(manifest, directory, source);
-    Read {
-        spec,
-        problems: reader.problems,
-        node: Some(node.clone()),
-    }
+pub fn read(text: &str, directory: &str, source: &Path) -> Read<ToolSpec> {
+    reader::read(text, &SCHEMA, STAND_INS, &WORDS, |reader, wire| {
+        reader.tool(wire, directory, source)
+    })
 }
 
 impl Reader<'_> {

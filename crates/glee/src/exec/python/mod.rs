@@ -30,12 +30,12 @@ const RUNNER: &str = include_str!("runner.py");
 pub(super) async fn run(
     python: &Python,
     call: &Admitted,
+    place: Place,
     cage: &Cage,
     warm: Option<&Arc<Warm>>,
 ) -> Result<Raw, Failure> {
     let interpreter = find_interpreter(call.root(), python.venv.as_deref())
         .map_err(|why| Failure::new(FailureKind::ExecutionError, why))?;
-    let place = Place::make(call, cage).await?;
     let cwd = place.cwd(absolute(call.root(), &python.cwd))?;
     let env = place::environment(call, &python.env, place.scratch(), NOTES_AFTER_EXCHANGE)?;
     let request = request(python, call)?;

@@ -125,7 +125,7 @@ struct Found<'a> {
 
 impl<'a> Found<'a> {
     fn new(app: &'a App, verdict: &'a Verdict) -> Found<'a> {
-        let rule = verdict.rule.as_deref().unwrap_or_default();
+        let rule = verdict.rule.as_str();
         let (decision, reason) = match &verdict.decision {
             Decision::Allow => ("allow", ""),
             Decision::Ask { reason } => ("ask", reason.as_str()),

@@ -15,7 +15,7 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 use serde_json::{Map, Value};
 
-use super::line::{Line, Unanswered, has_forms, is_stateless};
+use super::line::{Line, Unanswered, is_stateless};
 use super::shown::Shown;
 use super::{Server, approval, meta, protocol, result, seal};
 use crate::app::Call;
@@ -87,10 +87,8 @@ impl Server {
             {
                 return Ok(round.into());
             }
-            let asks = context
-                .client_capabilities()
-                .is_some_and(|it| has_forms(&it));
-            let task = self.spawn(tool, args, caller, spec, asks);
+            let capabilities = context.client_capabilities().unwrap_or_default();
+            let task = self.spawn(tool, args, caller, spec, capabilities);
             return Ok(CreateTaskResult::new(task?).into());
         }
         let cancel = Cancel::when(context.ct.clone().cancelled_owned());

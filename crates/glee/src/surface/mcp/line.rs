@@ -124,19 +124,11 @@ impl Line {
         }
     }
 
-    fn can(&self, what: &Ask) -> bool {
-        match what {
-            Ask::Form { .. } => has_forms(&self.capabilities),
-            Ask::Sample { .. } => self.capabilities.sampling.is_some(),
-            Ask::Roots => self.capabilities.roots.is_some(),
-        }
-    }
-
     /// A stateless client has answered already, or will be asked and call again.
     fn look_up(&self, asked: &[Asked]) -> Supply {
         let mut given = Map::new();
         let mut open = Vec::new();
-        for it in asked.iter().filter(|it| self.can(&it.what)) {
+        for it in asked.iter().filter(|it| can(&self.capabilities, &it.what)) {
             match self
                 .answers
                 .get(&it.key)
@@ -153,7 +145,9 @@ impl Line {
                 None => open.push(it),
             }
         }
-        let lacking = asked.iter().filter(|it| it.required && !self.can(&it.what));
+        let lacking = asked
+            .iter()
+            .filter(|it| it.required && !can(&self.capabilities, &it.what));
         let lacking: Vec<&Ask> = lacking.map(|it| &it.what).collect();
         if open.is_empty() && lacking.is_empty() {
             return Supply::Given(given);
@@ -169,7 +163,7 @@ impl Line {
 
     async fn ask_now(&self, asked: &[Asked]) -> Supply {
         let mut given = Map::new();
-        for it in asked.iter().filter(|it| self.can(&it.what)) {
+        for it in asked.iter().filter(|it| can(&self.capabilities, &it.what)) {
             let answer = tokio::time::timeout(PATIENCE, self.request(&it.what)).await;
             match answer.ok().flatten().and_then(|raw| read(&it.what, &raw)) {
                 Some(Reply::Given(value)) => {
@@ -250,6 +244,15 @@ impl Approver for Line {
                 hint: "a person is being asked; call again with the answer".to_owned(),
             }
         })
+    }
+}
+
+/// Whether a client that says it can do this much can be asked for something.
+pub(super) fn can(capabilities: &ClientCapabilities, what: &Ask) -> bool {
+    match what {
+        Ask::Form { .. } => has_forms(capabilities),
+        Ask::Sample { .. } => capabilities.sampling.is_some(),
+        Ask::Roots => capabilities.roots.is_some(),
     }
 }
 

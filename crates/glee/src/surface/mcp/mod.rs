@@ -397,3 +397,15 @@ const INSTRUCTIONS: &str = "glee runs this project's tools, each held to its dec
 Find a tool with glee_tools_search(query), or list all with glee_tools_list(); run it with \
 glee_tool(name, params). Tools that are listed can also be called directly. A result that is too large \
 comes in part, with a handle for glee_result_read.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_breaks_is_answered_all_the_same() {
+        let breaks = async { panic!("a bug") };
+        let answer = answered(breaks, || Ok("an error")).await;
+        assert_eq!(answer.unwrap(), "an error");
+    }
+}

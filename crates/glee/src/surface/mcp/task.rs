@@ -10,11 +10,11 @@ use glee_core::model::ToolSpec;
 use glee_core::outcome::FailureKind;
 use glee_core::port::{Answer, Approver, Caller, Cancel, Later, Note, Party, Question, Supply};
 use rmcp::ErrorData;
-use rmcp::model::Task;
+use rmcp::model::{ClientCapabilities, Task};
 use rmcp::task_manager::{TaskContext, TaskExit, TaskManager, TaskOptions};
 use serde_json::{Map, Value};
 
-use super::line::{Reply, read, request};
+use super::line::{Reply, can, has_forms, read, request};
 use super::{Server, approval, protocol, result};
 
 /// Tasks of one principal that run at once.
@@ -72,7 +72,7 @@ impl Server {
         args: Map<String, Value>,
         caller: Caller,
         spec: Option<Arc<ToolSpec>>,
-        asks: bool,
+        capabilities: ClientCapabilities,
     ) -> Result<Task, ErrorData> {
         let desk = self.shared.desks.of(&caller);
         if desk.running_task_count() >= MOST_RUNNING || !self.shared.desks.take_note(&caller) {
@@ -89,7 +89,7 @@ impl Server {
                 let cancel = Cancel::when(async move { stop.cancelled().await });
                 let party = Arc::new(Away {
                     desk: context,
-                    asks,
+                    capabilities,
                 });
                 let outcome = server.run(tool, args, caller.clone(), cancel, party).await;
                 match &outcome.result {
@@ -139,8 +139,8 @@ fn is_refusal(kind: FailureKind) -> bool {
 /// A caller who is away: notes and questions wait at the desk.
 struct Away {
     desk: TaskContext,
-    /// Whether there is a person behind the caller who can fill in forms.
-    asks: bool,
+    /// What the caller can be asked for; it would leave other questions lying there for ever.
+    capabilities: ClientCapabilities,
 }
 
 impl Party for Away {
@@ -161,7 +161,8 @@ impl Party for Away {
 
     fn supply<'a>(&'a self, asked: &'a [Asked]) -> Later<'a, Supply> {
         Box::pin(async move {
-            let open = asked.iter().filter_map(|it| Some((it, request(&it.what)?)));
+            let asked = asked.iter().filter(|it| can(&self.capabilities, &it.what));
+            let open = asked.filter_map(|it| Some((it, request(&it.what)?)));
             let answers = join_all(open.map(|(it, request)| async move {
                 let raw = self
                     .desk
@@ -185,7 +186,7 @@ impl Party for Away {
     }
 
     fn approver(&self) -> Option<&dyn Approver> {
-        self.asks.then_some(self)
+        has_forms(&self.capabilities).then_some(self)
     }
 }
 

@@ -14,7 +14,8 @@ use glee_core::model::{
 use glee_core::outcome::{Failure, FailureKind, Held, Outcome};
 use glee_core::permission::{Network, Permissions, SecretNeed};
 use glee_core::port::{
-    Answer, Anywhere, Approver, Caller, Cancel, Clock, Executor, Later, Question, Secrets, Waits,
+    Answer, Anywhere, Approver, Caller, Cancel, Clock, Executor, Later, Question, Ready, Secrets,
+    Waits,
 };
 use glee_core::runtime::Runtime;
 use glee_core::schema::Schema;
@@ -216,7 +217,10 @@ impl Tool {
     async fn admit(&self, args: Value, cancel: Cancel) -> Admitted {
         let call = invocation(args, cancel);
         let spec = Arc::new(self.spec.clone());
-        admit::admit(&gate(), spec, &call).await.unwrap()
+        let mut trail = Vec::new();
+        admit::admit(&gate(), spec, &call, &mut trail)
+            .await
+            .unwrap()
     }
 }
 
@@ -314,20 +318,18 @@ impl Secrets for TwoSecrets {
 struct OnlyHttp(HttpExec);
 
 impl Executor for OnlyHttp {
-    fn hold<'a>(&'a self, _: &'a Admitted) -> Later<'a, Result<Held, Failure>> {
-        Box::pin(async {
-            Ok(Held {
+    fn hold<'a>(&'a self, call: &'a Admitted) -> Later<'a, Result<Ready<'a>, Failure>> {
+        let Exec::Http(http) = &call.spec().exec else {
+            unreachable!("only http tools here");
+        };
+        let ready = Ready {
+            held: Held {
                 by: "host policy".to_owned(),
                 missing: Vec::new(),
-            })
-        })
-    }
-
-    fn run<'a>(&'a self, call: &'a Admitted) -> Later<'a, Result<Raw, Failure>> {
-        match &call.spec().exec {
-            Exec::Http(http) => Box::pin(self.0.run(http, call)),
-            _ => unreachable!("only http tools here"),
-        }
+            },
+            run: Box::pin(self.0.run(http, call)),
+        };
+        Box::pin(async { Ok(ready) })
     }
 }
 

@@ -203,6 +203,34 @@ fn a_task_waits_for_the_yes() {
     assert!(ran(&scene, "a"));
 }
 
+/// A question that the client cannot answer would lie at the desk for ever.
+#[test]
+fn a_task_asks_only_what_its_client_can_answer() {
+    let scene = scene();
+    let elicits = TOOL.replace(
+        "outputs:",
+        "task: supported\nelicit: [{ask: {message: 'Which name?', fields: [name]}}]\noutputs:",
+    );
+    scene.write(".glee/tools/stamp/tool.yml", &elicits);
+    let mut pipes = Pipes::start(&scene);
+    let mut ask = |method: &str, params: Value| {
+        let mut params = modern(params);
+        let capabilities = "io.modelcontextprotocol/clientCapabilities";
+        let able = params["_meta"][capabilities].as_object_mut().unwrap();
+        able.remove("elicitation");
+        pipes.ask(json!(method), method, params)["result"].clone()
+    };
+    let begun = ask("tools/call", json!({"name": "stamp", "arguments": {}}));
+    let id = begun["taskId"].clone();
+    assert!(id.is_string(), "{begun}");
+    let mut task = Value::Null;
+    eventually("the task has come to its end", || {
+        task = ask("tasks/get", json!({"taskId": id}));
+        task["status"] == "completed"
+    });
+    assert!(task.to_string().contains("INVALID_INPUT"), "{task}");
+}
+
 /// What would look like something else is spelled out, and a question has an end.
 #[test]
 fn the_question_shows_what_is_there() {

@@ -287,3 +287,66 @@ fn typed_content_is_held_to_the_budget() {
         result.to_string().len()
     );
 }
+
+/// An author's words reach models; what people would not see must not.
+#[test]
+fn words_are_short_and_visible() {
+    let scene = scene(0, "");
+    let hidden = "Print\\u200b lines \\U000e0041";
+    let long = tool("long", PLAIN).replace(
+        "description: Print many lines",
+        &format!("description: \"{hidden}{}\"", "ü".repeat(4000)),
+    );
+    let long = long.replace(
+        "description: How many lines",
+        "description: \"How\\u202e many\"",
+    );
+    scene.write(".glee/tools/long/tool.yml", &long);
+    let tools = list(&scene);
+    let shown = tools.iter().find(|it| it["name"] == "long").unwrap();
+    let description = shown["description"].as_str().unwrap();
+    assert!(description.len() <= 2048, "{}", description.len());
+    assert!(description.starts_with("Print lines ü"), "{description}");
+    assert_eq!(
+        shown["inputSchema"]["properties"]["last"]["description"],
+        "How many"
+    );
+}
+
+#[test]
+fn names_and_values_are_completed() {
+    let scene = scene(2, "");
+    scene.write(
+        ".glee/prompts/greet.yml",
+        "name: greet\ndescription: Greet\narguments: [{name: who, description: Whom, values: [world, wife]}]\nmessages: [{role: user, text: 'Hello ${who}'}]\n",
+    );
+    let mut pipes = Pipes::open(&scene, "2025-11-25");
+    let mut complete = |of: Value, name: &str, value: &str| {
+        let params = json!({"ref": of, "argument": {"name": name, "value": value}});
+        let answer = pipes.ask(json!(1), "completion/complete", params);
+        answer["result"]["completion"]["values"].clone()
+    };
+    let manifests = json!({"type": "ref/resource", "uri": "glee://tools/{name}"});
+    assert_eq!(
+        complete(manifests, "name", "lin"),
+        json!(["lines_000", "lines_001"])
+    );
+    let prompt = json!({"type": "ref/prompt", "name": "greet"});
+    assert_eq!(complete(prompt.clone(), "who", "wo"), json!(["world"]));
+    assert_eq!(complete(prompt, "who", "x"), json!([]));
+}
+
+#[test]
+fn a_manifest_is_a_resource() {
+    let scene = scene(1, "");
+    let mut pipes = Pipes::open(&scene, "2025-11-25");
+    let mut read = |name: &str| {
+        let params = json!({"uri": format!("glee://tools/{name}")});
+        pipes.ask(json!(1), "resources/read", params)
+    };
+    let found = read("lines_000")["result"]["contents"][0].clone();
+    assert_eq!(found["text"], tool("lines_000", PLAIN));
+    for missing in ["lines_001", "../config.yml", "lines_000/../lines_000"] {
+        assert_eq!(read(missing)["error"]["code"], -32002, "{missing}");
+    }
+}

@@ -1,0 +1,83 @@
+//! Files that are whole or not there, and stay when the machine goes down; and the locks under which
+//! they change.
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::fs::OFlags;
+use tempfile::NamedTempFile;
+
+/// How long others may hold a lock before one gives up.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A directory for the owner's eyes only, with those above it.
+pub fn directory(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+}
+
+/// Puts a file in the place of whatever had its name. When this returns, it is on disk.
+pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let directory = parent(path)?;
+    written(directory, bytes)?.persist(path)?;
+    File::open(directory)?.sync_all()
+}
+
+/// Puts a file where none is; `AlreadyExists` when one is. When this returns, it is on disk.
+pub fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let directory = parent(path)?;
+    written(directory, bytes)?.persist_noclobber(path)?;
+    File::open(directory)?.sync_all()
+}
+
+fn written(directory: &Path, bytes: &[u8]) -> io::Result<NamedTempFile> {
+    let mut file = tempfile::Builder::new()
+        .prefix(".new-")
+        .tempfile_in(directory)?;
+    file.write_all(bytes)?;
+    file.as_file()
+        .set_permissions(Permissions::from_mode(0o600))?;
+    file.as_file().sync_all()?;
+    Ok(file)
+}
+
+fn parent(path: &Path) -> io::Result<&Path> {
+    path.parent()
+        .ok_or_else(|| io::Error::other("it has no directory"))
+}
+
+/// Held until it is dropped, and given back by the kernel when its holder dies.
+pub struct Lock(#[expect(dead_code, reason = "closing it gives the lock back")] File);
+
+/// Keeps others out. The file stays: whoever removed it would let two in at once. `TimedOut` when
+/// somebody has held it for too long.
+pub fn lock(path: &Path) -> io::Result<Lock> {
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32)
+        .open(path)?;
+    let began = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(Lock(file)),
+            Err(fs::TryLockError::Error(err)) => return Err(err),
+            Err(fs::TryLockError::WouldBlock) if began.elapsed() < PATIENCE => {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            Err(fs::TryLockError::WouldBlock) => {
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    format!("{} is held by another process", path.display()),
+                ));
+            }
+        }
+    }
+}
