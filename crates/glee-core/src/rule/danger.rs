@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use super::download::{downloaded_code, hidden_code, is_interpreter};
+use super::overview::Overview;
 use super::place::{Ground, Standing, absolute, is_device, is_of_the_system};
 use crate::policy::{Case, Decision, Rule};
-use crate::shell::{Flow, SHELLS, Script, Simple, Word};
+use crate::shell::{Flow, SHELLS, Simple, Word};
 
 /// A rule about single commands; the strictest of what it says of each counts.
 #[derive(Clone, Copy)]
@@ -17,11 +18,9 @@ pub struct CommandRule {
 
 /// One command, among those it runs with.
 pub(super) struct Sight<'a> {
-    pub(super) script: &'a Script,
+    pub(super) overview: &'a Overview<'a>,
     pub(super) index: usize,
     pub(super) command: &'a Simple,
-    /// What the program is called, when nothing of that is open.
-    name: Option<&'a str>,
     ground: Ground<'a>,
 }
 
@@ -100,12 +99,12 @@ impl Rule for CommandRule {
         let ground = case.ground();
         let mut strictest = Decision::Allow;
         for script in &case.reach().scripts {
+            let overview = Overview::new(script);
             for (index, command) in script.commands.iter().enumerate() {
                 let sight = Sight {
-                    script,
+                    overview: &overview,
                     index,
                     command,
-                    name: command.name(),
                     ground,
                 };
                 if let Some(decision) = (self.judge)(&sight) {
@@ -131,10 +130,7 @@ pub(super) fn ask(reason: impl Into<String>) -> Option<Decision> {
 
 impl Sight<'_> {
     fn runs_any(&self, names: &[&str]) -> bool {
-        match self.name {
-            Some(name) => names.contains(&name),
-            None => names.iter().any(|it| self.command.runs(it)),
-        }
+        self.command.runs_any(names)
     }
 
     fn runs(&self, name: &str) -> bool {
@@ -174,7 +170,7 @@ impl Sight<'_> {
         let redirects = self.command.redirects.iter();
         let mut written: Vec<&Word> = redirects
             .filter(|it| it.flow == Flow::Out)
-            .map(|it| &it.target)
+            .map(|it| &*it.target)
             .collect();
         let (_, operands) = self.options();
         if self.runs_any(&["tee", "truncate", "shred"]) {
@@ -369,20 +365,9 @@ fn remote_shell(sight: &Sight<'_>) -> Option<Decision> {
 }
 
 fn fork_bomb(sight: &Sight<'_>) -> Option<Decision> {
-    let name = &sight.command.words.first()?.text;
-    let within = sight
-        .script
-        .functions
-        .iter()
-        .any(|it| it.name == *name && it.body.contains(&sight.index));
-    let fed_by_itself = || {
-        let feeds = sight.command.fed_by.iter().flat_map(|it| it.clone());
-        feeds.into_iter().any(|at| {
-            let command = sight.script.commands.get(at);
-            command.is_some_and(|it| it.words.first().is_some_and(|it| it.text == *name))
-        })
-    };
-    if within && (sight.command.background || fed_by_itself()) {
+    let calls = |range| sight.overview.calls_of_itself(range) > 0;
+    let fed_by_itself = || sight.command.fed_by.iter().any(|it| calls(it.clone()));
+    if calls(sight.index..sight.index + 1) && (sight.command.background || fed_by_itself()) {
         return deny("it starts itself without end");
     }
     let code = sight.command.args().iter().any(|it| {

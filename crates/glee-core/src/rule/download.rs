@@ -1,8 +1,7 @@
 //! Code that comes from elsewhere, or that nobody can read.
 
-use std::ops::Range;
-
 use super::danger::{Sight, ask, deny};
+use super::overview::Origin;
 use crate::policy::Decision;
 use crate::shell::{Flow, SHELLS, Simple, Word, shell_call};
 
@@ -24,162 +23,196 @@ const DOWNLOADERS: &[&str] = &[
     "ncat",
     "netcat",
     "socat",
+    "telnet",
     "ftp",
     "scp",
 ];
 
-/// Programs that run what they are given; a version may follow the name.
-const INTERPRETERS: &[&str] = &[
-    "python",
-    "perl",
-    "ruby",
-    "node",
-    "nodejs",
-    "deno",
-    "bun",
-    "php",
-    "lua",
-    "pwsh",
-    "osascript",
-    "Rscript",
-    "tclsh",
+/// Programs that run what they are given, and the letters of options with code; a version may follow
+/// the name.
+const INTERPRETERS: &[(&str, &str)] = &[
+    ("python", "cm"),
+    ("perl", "eE"),
+    ("ruby", "e"),
+    ("node", "ep"),
+    ("nodejs", "ep"),
+    ("deno", ""),
+    ("bun", "ep"),
+    ("php", "r"),
+    ("lua", "e"),
+    ("pwsh", "ec"),
+    ("osascript", "e"),
+    ("Rscript", "e"),
+    ("tclsh", ""),
 ];
 
+/// Names of the standard input.
+const INPUT: &[&str] = &["-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"];
+
+pub(super) fn downloads(command: &Simple) -> bool {
+    let connects = |word: &Word| word.text.starts_with("/dev/tcp/");
+    let mut inputs = command.redirects.iter().filter(|it| it.flow == Flow::In);
+    command.runs_any(DOWNLOADERS) || inputs.any(|it| connects(&it.target))
+}
+
 pub(super) fn is_interpreter(command: &Simple) -> bool {
-    let Some(program) = command.program() else {
-        return false;
-    };
+    letters_of_code(command).is_some()
+}
+
+fn letters_of_code(command: &Simple) -> Option<&'static str> {
+    let program = command.program()?;
     let name = program
         .text
         .trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-    INTERPRETERS.contains(&name)
+    INTERPRETERS
+        .iter()
+        .find(|it| it.0 == name)
+        .map(|(_, letters)| *letters)
 }
 
 /// The words whose text is run, and whether what comes in is.
-fn code(command: &Simple) -> (Vec<&Word>, bool) {
-    let texts = command.redirects.iter().filter(|it| it.flow == Flow::Text);
-    let texts: Vec<&Word> = texts.map(|it| &it.target).collect();
-    let mut code: Vec<&Word> = command.words.first().into_iter().collect();
+fn code(command: &Simple) -> (Vec<Word>, bool) {
+    let mut code: Vec<Word> = command.words.first().cloned().into_iter().collect();
     let mut from_input = false;
-    if SHELLS.iter().any(|it| command.runs(it)) {
+    let is_input = |it: &Word| INPUT.contains(&it.text.as_str());
+    if command.runs_any(SHELLS) {
         let call = shell_call(&command.words);
-        code.extend(call.text.map(|it| it.0));
-        code.extend(call.file);
-        from_input = call.text.is_none() && call.file.is_none();
-    } else if is_interpreter(command) {
-        let with_code = |it: &&Word| {
+        from_input = call.text.is_none() && call.file.is_none_or(is_input);
+        code.extend(call.text.map(|it| it.0.clone()));
+        code.extend(call.file.cloned());
+    } else if let Some(letters) = letters_of_code(command) {
+        let with_code = |it: &Word| {
             it.text.starts_with('-')
                 && !it.text.starts_with("--")
-                && it.text.contains(['c', 'e', 'm', 'r', 'E'])
-                || matches!(
-                    it.text.as_str(),
-                    "eval" | "--eval" | "--print" | "-p" | "-n"
-                )
+                && it.text.contains(|c| letters.contains(c))
+                || matches!(it.text.as_str(), "eval" | "--eval" | "--print")
         };
-        let at = command.args().iter().position(|it| with_code(&it));
-        let operand = command.args().iter().find(|it| !it.text.starts_with('-'));
+        let at = command.args().iter().position(with_code);
+        let operand = command
+            .args()
+            .iter()
+            .find(|it| !it.text.starts_with('-') || is_input(it));
         match at {
-            Some(at) => code.extend(command.args().get(at + 1)),
-            None => code.extend(operand),
+            Some(at) => code.extend(command.args().get(at + 1).cloned()),
+            None => code.extend(operand.cloned()),
         }
-        from_input = at.is_none() && operand.is_none_or(|it| it.text == "/dev/stdin");
-    } else if ["eval", "source", "."].iter().any(|it| command.runs(it)) {
-        code.extend(command.args());
-        from_input = command.args().iter().any(|it| it.text == "/dev/stdin");
-    }
-    if from_input {
-        code.extend(texts);
+        from_input = at.is_none() && operand.is_none_or(is_input);
+    } else if command.runs_any(&["eval", "source", "."]) {
+        code.extend(command.args().iter().cloned());
+        from_input = command.args().iter().any(is_input);
     }
     (code, from_input)
 }
 
-/// The first command among these that `is` so, when this command runs what it gives.
-fn runs_output_of(sight: &Sight<'_>, is: impl Fn(&Simple) -> bool) -> bool {
+/// Whether the command runs something of this origin.
+fn runs(sight: &Sight<'_>, origin: &Origin) -> bool {
     let (code, from_input) = code(sight.command);
-    let mut sources: Vec<Range<usize>> = code.iter().flat_map(|it| it.made_by.clone()).collect();
-    if from_input {
-        sources.extend(sight.command.fed_by.iter().cloned());
-    }
-    if sources.is_empty() {
-        return false;
-    }
-    let reached = sight.script.reached_from(&sources);
-    reached
-        .iter()
-        .any(|at| *at != sight.index && is(&sight.script.commands[*at]))
+    // A bare name is looked up among programs, not here.
+    let is_file = |at: usize, word: &Word| {
+        word.known
+            && (at > 0 || word.text.contains('/'))
+            && origin.is_saved(&word.text, sight.index)
+    };
+    from_input && origin.feeds(sight.command, sight.index)
+        || code
+            .iter()
+            .enumerate()
+            .any(|(at, word)| origin.makes(word) || is_file(at, word))
 }
 
 pub(super) fn downloaded_code(sight: &Sight<'_>) -> Option<Decision> {
-    let downloads = |command: &Simple| DOWNLOADERS.iter().any(|it| command.runs(it));
-    if runs_output_of(sight, downloads) {
-        return deny("it runs what it downloads");
+    match runs(sight, sight.overview.downloaded()) {
+        true => deny("it runs what it downloads"),
+        false => None,
     }
-    // `curl -o x …; sh x`
-    let (code, _) = code(sight.command);
-    let earlier = &sight.script.commands[..sight.index];
-    for command in earlier.iter().filter(|it| downloads(it)) {
-        let saved = saved_as(command);
-        let is_saved = |word: &&Word| {
-            word.known
-                && saved
-                    .iter()
-                    .any(|it| file_name(it) == file_name(&word.text))
-        };
-        // A bare name is looked up among programs, not here.
-        let program = sight.command.words.first();
-        if code
-            .iter()
-            .any(|it| is_saved(it) && (Some(*it) != program || it.text.contains('/')))
-        {
-            return deny("it runs what it downloads");
-        }
+}
+
+pub(super) fn hidden_code(sight: &Sight<'_>) -> Option<Decision> {
+    match runs(sight, sight.overview.decoded()) {
+        true => ask("it runs what it decodes, which nobody can read here"),
+        false => None,
     }
-    None
 }
 
 fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or_default()
 }
 
-/// The files a download goes to.
-fn saved_as(command: &Simple) -> Vec<String> {
+/// The names of the files that what a command gives goes to.
+pub(super) fn saved_as(command: &Simple) -> Vec<String> {
     let outputs = command.redirects.iter().filter(|it| it.flow == Flow::Out);
-    let mut saved: Vec<String> = outputs.map(|it| it.target.text.clone()).collect();
-    let args = command.args();
-    for (at, word) in args.iter().enumerate() {
-        let text = word.text.as_str();
-        let glued = text
-            .strip_prefix("--output=")
-            .or(text.strip_prefix("--output-document="))
-            .or(text.strip_prefix("-O").filter(|it| !it.is_empty()));
-        saved.extend(glued.map(str::to_owned));
-        let named = text.starts_with('-') && !text.starts_with("--") && text.ends_with(['o', 'O'])
-            || matches!(text, "--output" | "--output-document");
-        if named && let Some(next) = args.get(at + 1) {
-            saved.push(next.text.clone());
-        }
-        // `curl -O` and `wget` name the file as its address does.
-        if text.contains("://") {
-            let name = text.split(['?', '#']).next().unwrap_or_default();
-            saved.push(file_name(name).to_owned());
-        }
+    let mut saved: Vec<&str> = outputs.map(|it| it.target.text.as_str()).collect();
+    let operands = || command.args().iter().filter(|it| !it.text.starts_with('-'));
+    if command.runs_any(DOWNLOADERS) {
+        downloaded_to(command, &mut saved);
+    } else if command.runs("tee") {
+        saved.extend(operands().map(|it| it.text.as_str()));
+    } else if command.runs_any(&["mv", "cp", "ln", "install"]) {
+        saved.extend(operands().last().map(|it| it.text.as_str()));
     }
-    saved.retain(|it| !file_name(it).is_empty());
     saved
+        .into_iter()
+        .filter(|it| !it.starts_with("/dev/") && !file_name(it).is_empty())
+        .map(|it| file_name(it).to_owned())
+        .collect()
 }
 
-pub(super) fn hidden_code(sight: &Sight<'_>) -> Option<Decision> {
-    let decodes = |command: &Simple| {
-        let options = command.args().iter().filter(|it| it.text.starts_with('-'));
-        let flag = |wanted: &[&str]| options.clone().any(|it| wanted.contains(&it.text.as_str()));
-        ["base64", "base32"].iter().any(|it| command.runs(it))
-            && flag(&["-d", "-D", "--decode", "-di", "-id"])
-            || command.runs("xxd") && options.clone().any(|it| it.text.contains('r'))
-            || command.runs("openssl") && flag(&["-d", "-a"])
-            || ["uudecode", "rev"].iter().any(|it| command.runs(it))
+/// `-o x`, `-ox`, `-qO x`, `--output=x`; without them as the address says, where the program does so.
+fn downloaded_to<'a>(command: &'a Simple, saved: &mut Vec<&'a str>) {
+    let args = command.args();
+    let is_curl = command.runs("curl");
+    let named_by = if command.runs_any(&["wget", "wget2"]) {
+        'O'
+    } else {
+        'o'
     };
-    match runs_output_of(sight, decodes) {
-        true => ask("it runs what it decodes, which nobody can read here"),
-        false => None,
+    let (mut named, mut as_address) = (false, !is_curl);
+    for (at, word) in args.iter().enumerate() {
+        let text = word.text.as_str();
+        let next = || args.get(at + 1).map(|it| it.text.as_str());
+        let file = if let Some(long) = text.strip_prefix("--") {
+            as_address |= long.starts_with("remote-name");
+            match long.split_once('=') {
+                Some(("output" | "output-document" | "out", file)) => Some(file),
+                None if matches!(long, "output" | "output-document" | "out") => next(),
+                _ => None,
+            }
+        } else if let Some(letters) = text.strip_prefix('-') {
+            as_address |= is_curl && letters.contains('O');
+            match letters.split_once(named_by) {
+                Some((_, "")) => next(),
+                Some((_, file)) => Some(file),
+                None => None,
+            }
+        } else {
+            None
+        };
+        named |= file.is_some();
+        saved.extend(file);
     }
+    if named || !as_address {
+        return;
+    }
+    let addresses = args.iter().filter(|it| !it.text.starts_with('-'));
+    saved.extend(addresses.filter_map(|it| it.text.split(['?', '#']).next()));
+}
+
+/// Programs that turn what they read into something else.
+const CHANGES: &[&str] = &[
+    "uudecode", "rev", "tr", "sed", "gsed", "awk", "gawk", "zcat", "gunzip", "bunzip2", "unxz",
+    "bzcat", "xzcat", "zstdcat",
+];
+
+/// Whether what a command prints is not what stands in a line or in a file.
+pub(super) fn decodes(command: &Simple) -> bool {
+    let options = || command.args().iter().filter(|it| it.text.starts_with('-'));
+    let flag = |wanted: &[&str]| options().any(|it| wanted.contains(&it.text.as_str()));
+    let letter = |c: char| options().any(|it| !it.text.starts_with("--") && it.text.contains(c));
+    command.runs_any(&["base64", "base32"]) && flag(&["-d", "-D", "--decode", "-di", "-id"])
+        || command.runs("xxd") && letter('r')
+        || command.runs("openssl") && flag(&["-d", "-a"])
+        || command.runs_any(&["gzip", "bzip2", "xz", "zstd"])
+            && (letter('d') || flag(&["--decompress"]))
+        || command.runs_any(CHANGES)
+        || is_interpreter(command) && code(command).0.len() > 1
 }

@@ -4,6 +4,7 @@ pub mod autonomy;
 pub mod custom;
 pub mod danger;
 mod download;
+mod overview;
 pub mod permit;
 pub mod place;
 pub mod reach;

@@ -36,7 +36,7 @@ impl Rule for SensitiveFiles {
                 .redirects
                 .iter()
                 .filter(|it| matches!(it.flow, Flow::In | Flow::Out));
-            let words = files.map(|it| &it.target).chain(operands(command));
+            let words = files.map(|it| &*it.target).chain(operands(command));
             for word in words {
                 if let Some(what) = touched(word, command.cwd.as_deref(), case.files) {
                     return Ok(deny(&word.text, what));

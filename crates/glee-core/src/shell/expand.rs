@@ -46,6 +46,23 @@ const MAX_TEXTS: usize = 64;
 /// Longest text that is followed through variables; doubling one often would make any memory small.
 const MAX_TEXT: usize = 64 << 10;
 
+/// Most ranges of commands that one word is said to be made by.
+const MAX_MAKERS: usize = 16;
+
+/// Many ranges become one that spans them all: rather too many commands than one too few.
+fn add_makers(all: &mut Vec<Range<usize>>, more: &[Range<usize>]) {
+    for range in more {
+        if !all.contains(range) {
+            all.push(range.clone());
+        }
+    }
+    if all.len() > MAX_MAKERS {
+        let start = all.iter().map(|it| it.start).min().unwrap_or_default();
+        let end = all.iter().map(|it| it.end).max().unwrap_or_default();
+        *all = vec![start..end];
+    }
+}
+
 impl Value {
     pub(super) fn literal(text: impl Into<String>) -> Value {
         Value {
@@ -69,7 +86,10 @@ impl Value {
     /// Any of these words.
     pub(super) fn any_of(words: Vec<Word>) -> Value {
         let known = words.iter().all(|it| it.known);
-        let made_by = words.iter().flat_map(|it| it.made_by.clone()).collect();
+        let mut made_by = Vec::new();
+        for word in &words {
+            add_makers(&mut made_by, &word.made_by);
+        }
         let texts = words.into_iter().map(|it| it.text).collect();
         Value {
             texts,
@@ -79,13 +99,13 @@ impl Value {
         .bounded()
     }
 
-    pub(super) fn made(mut self, by: Range<usize>) -> Value {
-        self.made_by.push(by);
+    pub(super) fn made(mut self, by: &[Range<usize>]) -> Value {
+        add_makers(&mut self.made_by, by);
         self
     }
 
     pub(super) fn made_as(mut self, other: &Value) -> Value {
-        self.made_by.extend(other.made_by.iter().cloned());
+        add_makers(&mut self.made_by, &other.made_by);
         self
     }
 
@@ -111,7 +131,7 @@ impl Value {
 
     pub(super) fn or(&mut self, other: Value) {
         self.known &= other.known;
-        self.made_by.extend(other.made_by);
+        add_makers(&mut self.made_by, &other.made_by);
         self.texts.extend(other.texts);
         *self = std::mem::replace(self, Value::gap()).bounded();
     }
@@ -122,7 +142,7 @@ impl Value {
 
     pub(super) fn then(mut self, other: Value) -> Value {
         self.known &= other.known;
-        self.made_by.extend(other.made_by);
+        add_makers(&mut self.made_by, &other.made_by);
         match other.texts.as_slice() {
             [] => {}
             [only] => self.push(only),
@@ -138,12 +158,12 @@ impl Value {
         self
     }
 
+    /// What a copy of it costs.
     pub(super) fn size(&self) -> usize {
-        self.texts.iter().map(String::len).sum()
+        self.made_by.len() + self.texts.iter().map(String::len).sum::<usize>()
     }
 
-    pub(super) fn bounded(mut self) -> Value {
-        self.made_by.truncate(MAX_TEXTS);
+    pub(super) fn bounded(self) -> Value {
         if self.texts.len() > MAX_TEXTS || self.size() > MAX_TEXT {
             return Value {
                 texts: vec![GAP.to_string()],
@@ -183,7 +203,7 @@ impl Shell {
                 Piece::Open => joined.push("{"),
                 Piece::Comma => joined.push(","),
                 Piece::Close => joined.push("}"),
-                Piece::Fed(range) => joined = joined.then(Value::gap().made(range)),
+                Piece::Fed(range) => joined = joined.then(Value::gap().made(&[range])),
                 Piece::Value(value, _) => {
                     // A value may be long, and stand in many places.
                     self.spend(value.size())?;
@@ -228,7 +248,7 @@ impl Shell {
                     let word = word.get_or_insert_with(start);
                     word.text.push(GAP);
                     word.known = false;
-                    word.made_by.push(range);
+                    add_makers(&mut word.made_by, &[range]);
                 }
                 Piece::Value(value, quoted) => {
                     self.spend(value.size())?;
@@ -238,7 +258,7 @@ impl Shell {
                         word.text.push_str(text);
                         word.known &= value.known;
                         word.glob |= quoted == Quoted::No && text.contains(['*', '?', '[']);
-                        word.made_by.extend(value.made_by.iter().cloned());
+                        add_makers(&mut word.made_by, &value.made_by);
                     };
                     if quoted == Quoted::Yes {
                         add(&text, &mut word);

@@ -24,9 +24,9 @@ pub(super) struct Shell {
     pub(super) cwd: Option<Arc<str>>,
     depth: usize,
     words_left: usize,
-    /// Bytes that may still be read. A text may be read more than once, because `eval` and `((` do,
-    /// but not without end.
-    bytes_left: usize,
+    /// Steps that may still be taken: about one for each byte that is read or copied. A text may be
+    /// read more than once, because `eval` and `((` do, but not without end.
+    pub(super) steps_left: usize,
     /// How many choices there are around the current command.
     choices: usize,
 }
@@ -39,6 +39,11 @@ pub(super) enum Until {
     Words(&'static [&'static str]),
     /// `;;` and its like, or `esac`.
     Case,
+}
+
+/// How many steps the reading of a text may take.
+pub(super) fn steps_for(bytes: usize) -> usize {
+    bytes.saturating_mul(24) + 4096
 }
 
 pub(super) fn unreadable<T>(why: impl Into<String>) -> Result<T, Unreadable> {
@@ -54,7 +59,7 @@ impl Shell {
             cwd: at.cwd.map(Arc::from),
             depth: 0,
             words_left: MAX_WORDS,
-            bytes_left: bytes.saturating_mul(16) + 4096,
+            steps_left: steps_for(bytes),
             choices: 0,
         }
     }
@@ -98,6 +103,7 @@ impl Shell {
         if cursor.rest().contains('\0') {
             return unreadable("it holds a NUL");
         }
+        self.spend(cursor.rest().len())?;
         self.deeper(|shell| shell.list(&mut cursor, feed, Until::End))
     }
 
@@ -125,9 +131,9 @@ impl Shell {
         result
     }
 
-    pub(super) fn spend(&mut self, bytes: usize) -> Result<(), Unreadable> {
-        match self.bytes_left.checked_sub(bytes.max(1)) {
-            Some(left) => self.bytes_left = left,
+    pub(super) fn spend(&mut self, steps: usize) -> Result<(), Unreadable> {
+        match self.steps_left.checked_sub(steps.max(1)) {
+            Some(left) => self.steps_left = left,
             None => return unreadable("it is too much to read"),
         }
         Ok(())
@@ -334,6 +340,7 @@ impl Shell {
             let command = &mut self.script.commands[index];
             if !texts.is_empty() && command.fed_by.is_empty() {
                 command.redirects.extend(texts.iter().cloned());
+                self.spend(texts.len())?;
                 self.deeper(|shell| shell.look_through(index))?;
             }
         }

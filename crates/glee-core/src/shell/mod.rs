@@ -3,8 +3,9 @@
 //!
 //! Nothing is run and nothing is looked up. What only the run could tell (the output of a program, a
 //! variable nobody set here) is a gap in a word, and the word says so. Where a shell would choose,
-//! both ways are taken. Time and memory are linear in the text; what is nested or multiplied beyond
-//! reason is [`Unreadable`], as is what no shell would accept.
+//! both ways are taken. Every step is counted, and there are so many for each letter of the text and
+//! no more: what is nested or multiplied beyond that is [`Unreadable`], as is what no shell would
+//! accept.
 
 mod cursor;
 mod expand;
@@ -62,7 +63,8 @@ pub struct Word {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redirect {
     pub flow: Flow,
-    pub target: Word,
+    /// Shared, because a long text may come in at many commands.
+    pub target: Arc<Word>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,7 +119,7 @@ pub fn read_words(
     let mut shell = Shell::new(at, bytes);
     let redirects = stdin.map(|text| Redirect {
         flow: Flow::Text,
-        target: Word::maybe_with_gaps(text),
+        target: Word::maybe_with_gaps(text).into(),
     });
     shell.push(Simple {
         words: words.into_iter().map(Word::maybe_with_gaps).collect(),
@@ -181,35 +183,17 @@ impl Simple {
         })
     }
 
+    /// Whether it may be called one of these.
+    pub fn runs_any(&self, names: &[&str]) -> bool {
+        match self.name() {
+            Some(name) => names.contains(&name),
+            None => names.iter().any(|it| self.runs(it)),
+        }
+    }
+
     /// The words after the program's name.
     pub fn args(&self) -> &[Word] {
         self.words.get(1..).unwrap_or_default()
-    }
-}
-
-impl Script {
-    /// All commands whose output reaches the standard input of this one, also through others.
-    pub fn upstream(&self, index: usize) -> Vec<usize> {
-        let Some(command) = self.commands.get(index) else {
-            return Vec::new();
-        };
-        self.reached_from(&command.fed_by)
-    }
-
-    /// These commands, and all that feed them.
-    pub fn reached_from(&self, ranges: &[Range<usize>]) -> Vec<usize> {
-        let mut seen = vec![false; self.commands.len()];
-        let mut open: Vec<Range<usize>> = ranges.to_vec();
-        while let Some(range) = open.pop() {
-            for at in range {
-                if let Some(seen) = seen.get_mut(at)
-                    && !std::mem::replace(seen, true)
-                {
-                    open.extend(self.commands[at].fed_by.iter().cloned());
-                }
-            }
-        }
-        (0..seen.len()).filter(|at| seen[*at]).collect()
     }
 }
 

@@ -8,41 +8,48 @@ use super::expand::Value;
 use super::grammar::Shell;
 use super::{Flow, Simple, Word};
 
+/// Through how many commands a text is followed, as in `echo x | cat | cat`.
+const MAX_HOPS: usize = 16;
+
 impl Shell {
     /// What a substitution becomes.
     pub(super) fn output_value(&self, range: Range<usize>) -> Value {
-        let value = match self.output_of(range.clone()) {
+        let value = match self.output_of(range.clone(), MAX_HOPS) {
             Some(text) => Value::literal(text.trim_end_matches('\n')),
             None => Value::gap(),
         };
-        value.made(range)
+        value.made(&[range])
     }
 
     /// What comes in at the standard input of a command.
     pub(super) fn input_of(&self, command: &Simple) -> Option<Word> {
+        self.input_through(command, MAX_HOPS)
+    }
+
+    fn input_through(&self, command: &Simple, hops: usize) -> Option<Word> {
         let text = command
             .redirects
             .iter()
             .rev()
             .find(|it| it.flow == Flow::Text);
         if let Some(redirect) = text {
-            return Some(redirect.target.clone());
+            return Some(Word::clone(&redirect.target));
         }
         match command.fed_by.as_slice() {
-            [range] => self.output_of(range.clone()).map(Word::literal),
+            [range] if hops > 0 => self.output_of(range.clone(), hops - 1).map(Word::literal),
             _ => None,
         }
     }
 
-    fn output_of(&self, range: Range<usize>) -> Option<String> {
+    fn output_of(&self, range: Range<usize>, hops: usize) -> Option<String> {
         let commands = self.script.commands.get(range)?;
         match commands {
-            [command] => self.printed(command),
+            [command] => self.printed(command, hops),
             _ => None,
         }
     }
 
-    fn printed(&self, command: &Simple) -> Option<String> {
+    fn printed(&self, command: &Simple, hops: usize) -> Option<String> {
         if command.redirects.iter().any(|it| it.flow == Flow::Out) {
             return None;
         }
@@ -69,11 +76,14 @@ impl Shell {
                 (!text.contains(['%', '\\'])).then_some(text)
             }
             ("cat" | "tee", [] | ["-"]) => self
-                .input_of(command)
+                .input_through(command, hops)
                 .filter(|it| it.known)
                 .map(|it| it.text),
             ("base64", ["-d" | "-D" | "--decode" | "-di"]) => {
-                let text = self.input_of(command).filter(|it| it.known)?.text;
+                let text = self
+                    .input_through(command, hops)
+                    .filter(|it| it.known)?
+                    .text;
                 let text: String = text.split_whitespace().collect();
                 String::from_utf8(BASE64.decode(text.as_bytes()).ok()?).ok()
             }

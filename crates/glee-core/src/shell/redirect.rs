@@ -51,19 +51,22 @@ impl Shell {
                     (false, ">&") => Flow::Out,
                     (false, _) => Flow::In,
                 };
-                return Ok(Some(Redirect { flow, target }));
+                return Ok(Some(Redirect {
+                    flow,
+                    target: target.into(),
+                }));
             }
             Kind::Here => {
                 let target = self.here_document(cursor, pieces, *operator == "<<-")?;
                 return Ok(Some(Redirect {
                     flow: Flow::Text,
-                    target,
+                    target: target.into(),
                 }));
             }
         };
         Ok(Some(Redirect {
             flow,
-            target: self.joined_word(pieces)?,
+            target: self.joined_word(pieces)?.into(),
         }))
     }
 

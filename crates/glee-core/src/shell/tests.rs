@@ -211,10 +211,18 @@ fn where_a_command_runs() {
     );
 }
 
+/// Steps that a reading took, and what it gave.
+fn counted(text: &str) -> (usize, Result<Script, Unreadable>) {
+    let mut shell = Shell::new(Surroundings::default(), text.len());
+    let read = shell.text(text, &[]);
+    let steps = grammar::steps_for(text.len()) - shell.steps_left;
+    (steps, read.map(|()| shell.script))
+}
+
 #[test]
 fn what_multiplies_ends() {
-    let began = std::time::Instant::now();
     let many = 50_000;
+    let long = "A".repeat(300_000);
     for text in [
         "{a,b}".repeat(many),
         "{".repeat(many) + &"}".repeat(many),
@@ -237,10 +245,61 @@ fn what_multiplies_ends() {
         "sudo ".repeat(many),
         "${x:-".repeat(many),
         "x=(".repeat(many),
+        "echo x".to_owned() + &"|cat".repeat(many / 8) + "|sh",
+        "{ ".to_owned() + &":;".repeat(4000) + " } <<< '" + &long + "'",
+        "{ ".to_owned() + &"sh;".repeat(4000) + " } <<< '#" + &long + "'",
+        "find . ".to_owned() + &"-exec a \\; ".repeat(4000) + "<<< '" + &long + "'",
+        "x=".to_owned() + &"$(:)".repeat(64) + "; echo " + &"$x".repeat(many),
+        "a[$(".repeat(many),
     ] {
-        let _ = read(&text, Surroundings::default());
+        // What is read holds no more than the steps it took; here-documents are held once.
+        let (steps, script) = counted(&text);
+        assert!(steps <= grammar::steps_for(text.len()));
+        let commands = script.map(|it| it.commands).unwrap_or_default();
+        let words = commands.iter().flat_map(|it| &it.words);
+        let size: usize = words.map(|it| it.text.len() + it.made_by.len()).sum();
+        assert!(
+            size <= steps + text.len(),
+            "{size} of {steps}: {}",
+            &text[..20]
+        );
     }
-    assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+}
+
+#[test]
+fn the_steps_of_a_reading_are_in_proportion_to_its_text() {
+    for part in [
+        "ls\n",
+        "sh|",
+        "cat|",
+        "echo x|sh\n",
+        "(a)\n",
+        "x=1; sh -c :\n",
+        "cat <<A\n$x\nA\n",
+    ] {
+        let steps = |times: usize| counted(&(part.repeat(times) + "ls")).0;
+        let (few, many) = (steps(100), steps(1000));
+        assert!(many <= 11 * few, "{part}: {few}, then {many}");
+    }
+}
+
+#[test]
+fn what_is_too_much_to_read_is_not_read() {
+    let endless = "{ ".to_owned() + &"sh;".repeat(4000) + " } <<< '" + &"#".repeat(300_000) + "'";
+    let (steps, script) = counted(&endless);
+    assert_eq!(
+        script.map(|it| it.commands.len()),
+        Err(Unreadable("it is too much to read".into()))
+    );
+    assert!(steps <= grammar::steps_for(endless.len()));
+}
+
+#[test]
+fn a_text_is_followed_through_some_pipes_and_not_through_thousands() {
+    let piped = |cats: usize| "echo rm x".to_owned() + &"|cat".repeat(cats) + "|sh";
+    let last = |text: &str| commands(text).pop().unwrap();
+    assert_eq!(last(&piped(8)), "rm x");
+    assert_eq!(last(&piped(6000)), "sh");
 }
 
 fn quote(text: &str) -> String {

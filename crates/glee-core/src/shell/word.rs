@@ -33,7 +33,7 @@ impl Shell {
                     cursor.next();
                     let range = self.commands_in(cursor)?;
                     pieces.push(match c {
-                        '<' => Piece::Value(Value::gap().made(range), Quoted::Yes),
+                        '<' => Piece::Value(Value::gap().made(&[range]), Quoted::Yes),
                         _ => Piece::Fed(range),
                     });
                 }

@@ -329,11 +329,15 @@ impl Shell {
             return Ok(());
         }
         let texts = command.redirects.iter().filter(|it| it.flow == Flow::Text);
-        self.push(Simple {
+        let started = Simple {
             words,
             redirects: texts.cloned().collect::<Vec<Redirect>>(),
-            ..command.clone()
-        })?;
+            fed_by: command.fed_by.clone(),
+            background: command.background,
+            cwd: command.cwd.clone(),
+        };
+        self.spend(started.redirects.len() + started.fed_by.len())?;
+        self.push(started)?;
         Ok(())
     }
 

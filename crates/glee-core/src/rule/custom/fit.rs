@@ -196,7 +196,7 @@ impl Seen<'_> {
         let commands = self.reach.scripts.iter().flat_map(|it| &it.commands);
         self.reach.paths.iter().any(|it| below(it, Some(self.root)))
             || commands.into_iter().any(|command| {
-                let targets = command.redirects.iter().map(|it| &it.target);
+                let targets = command.redirects.iter().map(|it| &*it.target);
                 let words = command.args().iter().filter(|it| !it.text.starts_with('-'));
                 words
                     .chain(targets)
