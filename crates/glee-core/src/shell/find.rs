@@ -6,7 +6,7 @@ use super::{GAP, Simple, Unreadable, Word};
 impl Shell {
     /// `find … -exec …` and `find … -delete`. What is found is the pattern it is searched by, below
     /// where the search begins; without a pattern it is everything there.
-    pub(super) fn run_find(&mut self, command: &Simple) -> Result<(), Unreadable> {
+    pub(super) fn run_find(&mut self, index: usize, command: &Simple) -> Result<(), Unreadable> {
         let args = command.args();
         let is_expression = |it: &&Word| {
             it.text.starts_with('-') && it.text.len() > 1 || matches!(it.text.as_str(), "(" | "!")
@@ -68,7 +68,7 @@ impl Shell {
                     };
                     let mut words: Vec<Word> = flags.iter().map(|it| Word::literal(*it)).collect();
                     words.extend(found.iter().cloned());
-                    self.start(command, words)?;
+                    self.start(index, command, words)?;
                 }
                 "-exec" | "-execdir" | "-ok" | "-okdir" | "-x" | "-X" | "--exec"
                 | "--exec-batch" => {
@@ -90,7 +90,7 @@ impl Shell {
                             words.push(word.clone());
                         }
                     }
-                    self.start(command, words)?;
+                    self.start(index, command, words)?;
                     at += end;
                 }
                 _ => {}

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use grammar::Shell;
-pub(crate) use wrapper::{SHELLS, own_words, shell_call};
+pub(crate) use wrapper::{SHELLS, own_words, read_words_of, shell_call};
 
 /// Stands in a word's text where something is that only the run could tell.
 pub const GAP: char = '\u{FFFC}';
@@ -47,6 +47,8 @@ pub struct Simple {
     pub background: bool,
     /// The directory it runs in, where that is known.
     pub cwd: Option<Arc<str>>,
+    /// The command among whose words it stands, as after `sudo`.
+    pub started_by: Option<usize>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -238,6 +238,30 @@ pub(crate) fn own_words(command: &Simple) -> &[Word] {
     }
 }
 
+/// Where among the words texts stand that are read as commands themselves.
+pub(crate) fn read_words_of(words: &[Word]) -> Vec<usize> {
+    let Some(program) = words.first() else {
+        return Vec::new();
+    };
+    let name = program.text.rsplit('/').next().unwrap_or_default();
+    if SHELLS.contains(&name) {
+        let after = shell_call(words).text.map(|it| it.1.len());
+        return after
+            .map(|after| words.len() - after - 1)
+            .into_iter()
+            .collect();
+    }
+    if matches!(name, "eval" | "trap" | "alias") {
+        return (1..words.len()).collect();
+    }
+    let Some(wrapper) = WRAPPERS.iter().find(|it| it.name == name) else {
+        return Vec::new();
+    };
+    let at = wrapper.command_at(words);
+    let inner = read_words_of(&words[at..]);
+    inner.into_iter().map(|it| it + at).collect()
+}
+
 impl Shell {
     /// Takes note of what a command starts in turn, and of what it changes for those after it.
     pub(super) fn look_through(&mut self, index: usize) -> Result<(), Unreadable> {
@@ -294,7 +318,7 @@ impl Shell {
                 }
                 return Ok(());
             }
-            "find" | "gfind" | "fd" | "fdfind" => return self.run_find(&command),
+            "find" | "gfind" | "fd" | "fdfind" => return self.run_find(index, &command),
             _ => {}
         }
         let Some(wrapper) = WRAPPERS.iter().find(|it| it.name == name) else {
@@ -320,11 +344,16 @@ impl Shell {
             }
             _ => {}
         }
-        self.start(&command, words)
+        self.start(index, &command, words)
     }
 
     /// The same input and place, other words.
-    pub(super) fn start(&mut self, command: &Simple, words: Vec<Word>) -> Result<(), Unreadable> {
+    pub(super) fn start(
+        &mut self,
+        by: usize,
+        command: &Simple,
+        words: Vec<Word>,
+    ) -> Result<(), Unreadable> {
         if words.is_empty() {
             return Ok(());
         }
@@ -335,6 +364,7 @@ impl Shell {
             fed_by: command.fed_by.clone(),
             background: command.background,
             cwd: command.cwd.clone(),
+            started_by: Some(by),
         };
         self.spend(started.redirects.len() + started.fed_by.len())?;
         self.push(started)?;

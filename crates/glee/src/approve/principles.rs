@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use glee_core::name;
 use glee_core::port::{Deed, Later, Opinion, Principles};
 use reqwest::Client;
 use serde::Deserialize;
@@ -80,15 +81,21 @@ impl Service {
                 return Err("its answer is too long".to_owned());
             }
         }
-        let answer: Answer = serde_json::from_slice(&body)
-            .map_err(|_| "its answer is not {allowed, reason}".to_owned())?;
-        Ok(Opinion {
-            allowed: answer.allowed,
-            reason: answer
-                .reason
-                .unwrap_or_else(|| "it gives no reason".to_owned()),
-        })
+        understood(&body).ok_or_else(|| "its answer is not {allowed, reason}".to_owned())
     }
+}
+
+fn understood(body: &[u8]) -> Option<Opinion> {
+    // A list would do for the fields in their order.
+    if !body.trim_ascii_start().starts_with(b"{") {
+        return None;
+    }
+    let answer: Answer = serde_json::from_slice(body).ok()?;
+    let reason = answer.reason.as_deref().map(name::visible);
+    Some(Opinion {
+        allowed: answer.allowed,
+        reason: reason.unwrap_or_else(|| "it gives no reason".to_owned()),
+    })
 }
 
 impl Principles for Service {
@@ -101,5 +108,39 @@ impl Principles for Service {
                 Err(_) => Err(format!("no answer within {} ms", self.timeout.as_millis())),
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_object_is_an_answer() {
+        for body in [
+            "[true]",
+            "[true, null]",
+            "true",
+            "\"true\"",
+            "",
+            "{}",
+            "{\"allowed\": 1}",
+            "{\"allowed\": \"true\"}",
+            "{\"allowed\": true, \"allowed\": false}",
+            "{\"allowed\": true} x",
+        ] {
+            assert!(understood(body.as_bytes()).is_none(), "{body}");
+        }
+        assert!(understood(b" \n{\"allowed\": true}").is_some_and(|it| it.allowed));
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_is_not_in_a_reason() {
+        let said = br#"{"allowed": false, "reason": "no\u001b[31m\u202e, never"}"#;
+        let opinion = understood(said).unwrap();
+        assert_eq!(
+            (opinion.allowed, opinion.reason.as_str()),
+            (false, "no[31m, never")
+        );
     }
 }

@@ -1,5 +1,7 @@
 //! Whether a call is what a rule speaks of.
 
+use std::path::PathBuf;
+
 use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
 use url::Url;
@@ -12,7 +14,7 @@ use crate::port::Files;
 use crate::rule::place::absolute;
 use crate::rule::reach::Reach;
 use crate::secret::SecretValues;
-use crate::shell::Simple;
+use crate::shell::{Flow, SHELLS, Simple, Word, read_words_of, shell_call};
 use crate::template::{Scope, as_text};
 
 #[derive(Debug)]
@@ -130,13 +132,17 @@ impl Pattern {
     }
 }
 
-/// A command as one text: the program's name and its words, with one blank between.
+/// A command as one text: the program's name and its words, with one blank between. A text that is
+/// read as commands is told with these.
 pub(super) fn told(command: &Simple) -> String {
     let program = command.program().map(|it| it.text).unwrap_or_default();
+    let read = read_words_of(&command.words);
     let mut text = program;
-    for word in command.args() {
-        text.push(' ');
-        text.push_str(&word.text.split_whitespace().collect::<Vec<_>>().join(" "));
+    for (at, word) in command.words.iter().enumerate().skip(1) {
+        if !read.contains(&at) {
+            text.push(' ');
+            text.push_str(&word.text.split_whitespace().collect::<Vec<_>>().join(" "));
+        }
     }
     text
 }
@@ -154,54 +160,152 @@ pub(super) fn begins(command: &Simple, prefix: &[String]) -> bool {
             .all(|(word, wanted)| word.text == *wanted)
 }
 
+/// The same where nothing is left open: the program that everybody means, with nothing set for it.
+pub(super) fn surely_begins(command: &Simple, prefix: &[String]) -> bool {
+    let program = command.words.first().map_or("", |it| it.text.as_str());
+    let directory = program.rsplit_once('/').map(|it| it.0);
+    let known = |it: &Word| it.known && !it.glob;
+    begins(command, prefix)
+        && matches!(directory, None | Some("/bin" | "/usr/bin"))
+        && command.words.iter().take(prefix.len()).all(known)
+        && !writes(command)
+}
+
+/// Whether its output goes to a file.
+fn writes(command: &Simple) -> bool {
+    let mut files = command.redirects.iter().filter(|it| it.flow == Flow::Out);
+    files.any(|it| it.target.text != "/dev/null")
+}
+
+/// The words that are no options.
+fn operands(command: &Simple) -> impl Iterator<Item = &Word> {
+    command.args().iter().filter(|it| !it.text.starts_with('-'))
+}
+
 impl Seen<'_> {
-    pub(super) fn reaches(&self, host: &HostPattern) -> bool {
-        let is = |url: &Url| {
-            let port = url.port_or_known_default().unwrap_or(0);
-            url.host_str().is_some_and(|it| host.matches(it, port))
-        };
-        let words = self
-            .reach
-            .scripts
-            .iter()
-            .flat_map(|it| &it.commands)
-            .flat_map(|it| &it.words);
-        let given = self
-            .args
-            .values()
-            .filter_map(Value::as_str)
-            .filter(|it| it.len() < 4096);
-        self.address.as_ref().is_some_and(is)
-            || words
-                .map(|it| it.text.as_str())
-                .chain(given)
-                .filter(|it| it.contains("://"))
-                .filter_map(|it| Url::parse(it).ok())
-                .any(|it| is(&it))
+    /// Whether every command of the call is so, and there is one. A shell is what it reads, and what
+    /// a command starts goes with it.
+    pub(super) fn all(&self, is: impl Fn(&Simple) -> bool) -> bool {
+        let mut found = false;
+        for script in &self.reach.scripts {
+            let mut fit: Vec<bool> = Vec::with_capacity(script.commands.len());
+            for command in &script.commands {
+                let is_only_read =
+                    command.runs_any(SHELLS) && shell_call(&command.words).text.is_some();
+                let goes_with = command.started_by.is_some_and(|by| fit[by]);
+                let fits = goes_with || is(command);
+                if !fits && (!is_only_read || writes(command)) {
+                    return false;
+                }
+                found |= fits;
+                fit.push(fits);
+            }
+        }
+        found
     }
 
+    /// Whether the call goes there, by anything that it names.
+    pub(super) fn reaches(&self, host: &HostPattern) -> bool {
+        let commands = self.reach.scripts.iter().flat_map(|it| &it.commands);
+        let words = commands.flat_map(|it| &it.words);
+        self.addresses()
+            .chain(words.filter_map(|it| address_in(&it.text)))
+            .any(|it| is_at(&it, host))
+    }
+
+    /// Whether it goes there and nowhere else.
+    pub(super) fn only_reaches(&self, host: &HostPattern) -> bool {
+        let is = |command: &Simple| {
+            let mut words = operands(command).peekable();
+            !writes(command)
+                && words.peek().is_some()
+                && words
+                    .all(|it| it.known && address_in(&it.text).is_some_and(|it| is_at(&it, host)))
+        };
+        let commands = self.reach.scripts.iter().any(|it| !it.commands.is_empty());
+        let mut addresses = self.addresses().peekable();
+        (commands || addresses.peek().is_some())
+            && addresses.all(|it| is_at(&it, host))
+            && (!commands || self.all(is))
+    }
+
+    /// Where an http tool goes, and what the arguments name.
+    fn addresses(&self) -> impl Iterator<Item = Url> {
+        let given = self.args.values().filter_map(Value::as_str);
+        self.address
+            .clone()
+            .into_iter()
+            .chain(given.filter_map(address_in))
+    }
+
+    /// Whether the call names something there.
     pub(super) fn names_below(&self, place: &str) -> bool {
-        let place = match (place.strip_prefix("~/"), self.files.home()) {
+        let commands = self.reach.scripts.iter().flat_map(|it| &it.commands);
+        let place = Below::new(place, self);
+        self.reach
+            .paths
+            .iter()
+            .any(|it| place.holds(it, Some(self.root)))
+            || commands.into_iter().any(|command| {
+                let targets = command.redirects.iter().map(|it| &*it.target);
+                operands(command)
+                    .chain(targets)
+                    .any(|it| place.holds(&it.text, command.cwd.as_deref()))
+            })
+    }
+
+    /// Whether everything that it names is there.
+    pub(super) fn names_only_below(&self, place: &str) -> bool {
+        let place = Below::new(place, self);
+        let is = |command: &Simple| {
+            let cwd = command.cwd.as_deref();
+            let targets = command.redirects.iter().map(|it| &*it.target);
+            let mut words = operands(command).chain(targets).peekable();
+            words.peek().is_some()
+                && words.all(|it| it.known && !it.glob && place.holds(&it.text, cwd))
+        };
+        let commands = self.reach.scripts.iter().any(|it| !it.commands.is_empty());
+        let paths = &self.reach.paths;
+        (commands || !paths.is_empty())
+            && paths.iter().all(|it| place.holds(it, Some(self.root)))
+            && (!commands || self.all(is))
+    }
+}
+
+/// The URL that a word is.
+fn address_in(text: &str) -> Option<Url> {
+    let may_be = text.len() < 4096 && text.contains("://");
+    may_be.then(|| Url::parse(text).ok()).flatten()
+}
+
+fn is_at(url: &Url, host: &HostPattern) -> bool {
+    let port = url.port_or_known_default().unwrap_or(0);
+    url.host_str().is_some_and(|it| host.matches(it, port))
+}
+
+/// A directory, and what lies in it.
+struct Below<'a> {
+    place: Option<PathBuf>,
+    files: &'a dyn Files,
+}
+
+impl<'a> Below<'a> {
+    fn new(place: &str, seen: &Seen<'a>) -> Below<'a> {
+        let place = match (place.strip_prefix("~/"), seen.files.home()) {
             (Some(rest), Some(home)) => home.join(rest).to_string_lossy().into_owned(),
             _ => place.to_owned(),
         };
-        let Some(place) = absolute(&place, Some(self.root)) else {
+        Below {
+            place: absolute(&place, Some(seen.root)),
+            files: seen.files,
+        }
+    }
+
+    fn holds(&self, text: &str, cwd: Option<&str>) -> bool {
+        let (Some(place), Some(path)) = (&self.place, absolute(text, cwd)) else {
             return false;
         };
-        let below = |text: &str, cwd: Option<&str>| {
-            absolute(text, cwd).is_some_and(|it| {
-                it.starts_with(&place) || self.files.resolve(&it).starts_with(&place)
-            })
-        };
-        let commands = self.reach.scripts.iter().flat_map(|it| &it.commands);
-        self.reach.paths.iter().any(|it| below(it, Some(self.root)))
-            || commands.into_iter().any(|command| {
-                let targets = command.redirects.iter().map(|it| &*it.target);
-                let words = command.args().iter().filter(|it| !it.text.starts_with('-'));
-                words
-                    .chain(targets)
-                    .any(|it| below(&it.text, command.cwd.as_deref()))
-            })
+        path.starts_with(place) || self.files.resolve(&path).starts_with(place)
     }
 }
 

@@ -12,7 +12,7 @@ use crate::policy::{Case, Decision, Rule};
 use crate::port::Anywhere;
 use crate::shell::Script;
 
-use fit::{Argument, Pattern, Seen, address, begins, told};
+use fit::{Argument, Pattern, Seen, address, begins, surely_begins, told};
 
 /// A rule as it was written.
 #[derive(Clone, Debug, Default)]
@@ -270,28 +270,39 @@ impl CustomRule {
     }
 
     fn fits(&self, seen: &Seen<'_>) -> bool {
+        self.arguments.iter().all(|it| it.fits(seen.args))
+            && match self.ruling {
+                Ruling::Allow => self.holds_all(seen),
+                Ruling::Ask | Ruling::Deny => self.finds_some(seen),
+            }
+    }
+
+    /// To object to a call, some part of it is enough.
+    fn finds_some(&self, seen: &Seen<'_>) -> bool {
         let commands = || {
-            seen.reach
-                .scripts
-                .iter()
-                .flat_map(|it: &Script| &it.commands)
+            let scripts = seen.reach.scripts.iter();
+            scripts.flat_map(|it: &Script| &it.commands)
         };
         let patterns = self.patterns.is_empty()
             || commands().any(|it| {
                 let text = told(it);
                 self.patterns.iter().any(|pattern| pattern.stands_in(&text))
             });
+        let prefix = self.prefix.as_ref();
+        let (host, place) = (self.host.as_ref(), self.path_below.as_ref());
         patterns
-            && self
-                .prefix
-                .as_ref()
-                .is_none_or(|prefix| commands().any(|it| begins(it, prefix)))
-            && self.arguments.iter().all(|it| it.fits(seen.args))
-            && self.host.as_ref().is_none_or(|it| seen.reaches(it))
-            && self
-                .path_below
-                .as_ref()
-                .is_none_or(|it| seen.names_below(it))
+            && prefix.is_none_or(|prefix| commands().any(|it| begins(it, prefix)))
+            && host.is_none_or(|it| seen.reaches(it))
+            && place.is_none_or(|it| seen.names_below(it))
+    }
+
+    /// To allow it, nothing else may be in it.
+    fn holds_all(&self, seen: &Seen<'_>) -> bool {
+        let prefix = self.prefix.as_ref();
+        let (host, place) = (self.host.as_ref(), self.path_below.as_ref());
+        prefix.is_none_or(|prefix| seen.all(|it| surely_begins(it, prefix)))
+            && host.is_none_or(|it| seen.only_reaches(it))
+            && place.is_none_or(|it| seen.names_only_below(it))
     }
 
     fn in_words(&self) -> String {

@@ -260,3 +260,100 @@ fn what_is_wrong_with_a_rule() {
         assert_eq!(flaws(written), expected, "{shown}");
     }
 }
+
+#[test]
+fn what_allows_a_call_allows_all_of_it() {
+    let allow = || Written {
+        ruling: Some(Ruling::Allow),
+        ..named()
+    };
+    for written in [
+        Written {
+            prefix: Some(vec!["git".into(), "status".into()]),
+            matching: lines(&[
+                "git status",
+                "git status -s; git status",
+                "sh -c 'git status'",
+                "git status > /dev/null",
+            ]),
+            not_matching: lines(&[
+                "git status; ./evil.sh",
+                "./evil.sh || git status",
+                "echo $(git status); python3 evil.py",
+                "git status $(./evil.sh)",
+                "git status | sh",
+                "./git status",
+                "g?t status",
+                "git $x",
+                "git status > .bashrc",
+                "sh -c 'git status; ./evil.sh'",
+                "sh -c 'git status' > x",
+                "sh ./git status",
+            ]),
+            ..allow()
+        },
+        Written {
+            prefix: Some(vec!["timeout".into(), "5".into(), "make".into()]),
+            matching: lines(&["timeout 5 make all"]),
+            not_matching: lines(&["timeout 5 make all; make"]),
+            ..allow()
+        },
+        Written {
+            path_below: Some("docs".into()),
+            matching: [
+                lines(&["cat docs/x", "cat docs/x docs/y > docs/z"]),
+                objects(&[json!({"path": "docs/x"})]),
+            ]
+            .concat(),
+            not_matching: [
+                lines(&[
+                    "cat docs/x src/secret",
+                    "cat docs/x; ./evil",
+                    "cat docs/x > src/y",
+                    "cat docs/../x",
+                    "cat docs/$x/y x",
+                ]),
+                objects(&[json!({"path": "docs/x", "target": "src/y"})]),
+            ]
+            .concat(),
+            ..allow()
+        },
+        Written {
+            host: Some("api.example.com".into()),
+            matching: [
+                lines(&["curl https://api.example.com/x"]),
+                objects(&[json!({"url": "https://api.example.com/x"})]),
+            ]
+            .concat(),
+            not_matching: [
+                lines(&[
+                    "curl https://evil.com; : https://api.example.com",
+                    "curl https://api.example.com evil.com",
+                    "curl https://api.example.com/x > .bashrc",
+                ]),
+                objects(&[json!({"a": "https://api.example.com", "b": "https://evil.com"})]),
+            ]
+            .concat(),
+            ..allow()
+        },
+    ] {
+        assert_eq!(flaws(written), [""; 0]);
+    }
+}
+
+#[test]
+fn what_is_read_as_commands_is_not_searched_as_a_text() {
+    let written = Written {
+        forbidden_patterns: vec!["nc".into()],
+        matching: lines(&["sh -c 'ls; nc x'", "sudo nc", "echo nc", "eval nc x"]),
+        not_matching: lines(&[
+            "ls # nc",
+            "sh -c 'ls # nc'",
+            "sudo env A=1 sh -c 'ls # nc'",
+            "sh -c \"cat <<'E' > x\nnc\nE\"",
+            "cat <<'E' > x\nnc\nE",
+        ]),
+        ..named()
+    };
+    assert_eq!(flaws(written), [""; 0]);
+}
