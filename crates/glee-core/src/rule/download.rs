@@ -3,7 +3,7 @@
 use super::danger::{Sight, ask, deny};
 use super::overview::Origin;
 use crate::policy::Decision;
-use crate::shell::{Flow, SHELLS, Simple, Word, shell_call};
+use crate::shell::{Flow, INPUT, SHELLS, Simple, Word, shell_call};
 
 /// Programs that fetch something from elsewhere.
 const DOWNLOADERS: &[&str] = &[
@@ -46,9 +46,6 @@ const INTERPRETERS: &[(&str, &str)] = &[
     ("tclsh", ""),
 ];
 
-/// Names of the standard input.
-const INPUT: &[&str] = &["-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"];
-
 pub(super) fn downloads(command: &Simple) -> bool {
     let connects = |word: &Word| word.text.starts_with("/dev/tcp/");
     let mut inputs = command.redirects.iter().filter(|it| it.flow == Flow::In);
@@ -77,8 +74,8 @@ fn code(command: &Simple) -> (Vec<Word>, bool) {
     let is_input = |it: &Word| INPUT.contains(&it.text.as_str());
     if command.runs_any(SHELLS) {
         let call = shell_call(&command.words);
-        from_input = call.text.is_none() && call.file.is_none_or(is_input);
-        code.extend(call.text.map(|it| it.0.clone()));
+        from_input = call.text.is_none() && call.file.is_none();
+        code.extend(call.text.map(|it| it.0));
         code.extend(call.file.cloned());
     } else if let Some(letters) = letters_of_code(command) {
         let with_code = |it: &Word| {

@@ -7,6 +7,8 @@ pub(super) struct Cursor<'t> {
     pub(super) gaps: bool,
     /// The end of a line whose here-documents were read, and where the text goes on after them.
     jump: Option<(usize, usize)>,
+    /// Whether a line ended before it should have, by where its here-documents were read.
+    astray: bool,
 }
 
 /// A place to come back to.
@@ -22,6 +24,7 @@ impl<'t> Cursor<'t> {
             at: 0,
             gaps: false,
             jump: None,
+            astray: false,
         }
     }
 
@@ -44,6 +47,16 @@ impl<'t> Cursor<'t> {
     pub(super) fn go_back(&mut self, to: Mark) {
         self.at = to.at;
         self.jump = to.jump;
+    }
+
+    /// What was read since.
+    pub(super) fn since(&self, at: usize) -> &'t str {
+        &self.text[at..self.at]
+    }
+
+    /// The end of the line, when here-documents wait there.
+    pub(super) fn awaited(&self) -> Option<usize> {
+        self.jump.map(|it| it.0).filter(|end| self.at <= *end)
     }
 
     pub(super) fn rest(&self) -> &'t str {
@@ -83,6 +96,10 @@ impl<'t> Cursor<'t> {
         &rest[..length]
     }
 
+    pub(super) fn take(&mut self, bytes: usize) {
+        self.at += bytes;
+    }
+
     /// Up to `end`, which is taken too.
     pub(super) fn take_until(&mut self, end: char) -> Option<&'t str> {
         let rest = self.rest();
@@ -99,18 +116,23 @@ impl<'t> Cursor<'t> {
                 self.jump = None;
                 true
             }
+            Some((end, _)) if self.at < end && self.starts("\n") => {
+                self.astray = true;
+                self.eat("\n")
+            }
             _ => self.eat("\n"),
         }
     }
 
-    /// Whether quotes went over the end of a line whose here-documents were read: then they were
-    /// read too early, and what stands in them is not what it seemed.
+    /// Whether a line with here-documents did not end where they were read: then they were read too
+    /// early or too late, and what stands in them is not what it seemed.
     pub(super) fn went_astray(&self) -> bool {
-        self.jump.is_some_and(|(end, _)| self.at > end)
+        self.astray || self.jump.is_some_and(|(end, _)| self.at > end)
     }
 
-    /// The lines of a here-document, which begin after the current line. The cursor stays.
-    pub(super) fn here_document(&mut self, end: &str, indented: bool) -> String {
+    /// The lines of a here-document, which begin after the current line. The cursor stays. Unless it
+    /// is literal, continued lines are one.
+    pub(super) fn here_document(&mut self, end: &str, indented: bool, literal: bool) -> String {
         let (line_end, mut at) = match self.jump {
             Some(jump) => jump,
             None => {
@@ -119,38 +141,66 @@ impl<'t> Cursor<'t> {
             }
         };
         let mut body = String::new();
+        let mut begun = 0;
+        let mut goes_on = false;
         while at < self.text.len() {
             let rest = &self.text[at..];
             let line = rest.split('\n').next().unwrap_or_default();
             at = (at + line.len() + 1).min(self.text.len());
-            let line = match indented {
+            body.push_str(match indented && !goes_on {
                 true => line.trim_start_matches('\t'),
                 false => line,
-            };
-            if line.trim_end_matches('\r') == end {
+            });
+            let backslashes = line.len() - line.trim_end_matches('\\').len();
+            goes_on = !literal && backslashes % 2 == 1;
+            if goes_on {
+                body.pop();
+                continue;
+            }
+            if body[begun..] == *end {
+                body.truncate(begun);
                 break;
             }
-            body.push_str(line);
             body.push('\n');
+            begun = body.len();
         }
         self.jump = Some((line_end, at));
         body
     }
 
-    /// Where the current line ends; a line that is continued does not.
+    /// Where the current line ends: not in quotes, and not where it is continued.
     fn line_end(&self) -> usize {
-        let mut newlines = self.rest().match_indices('\n').map(|(at, _)| self.at + at);
-        newlines
-            .find(|at| !self.text[..*at].ends_with('\\'))
-            .unwrap_or(self.text.len())
+        let mut chars = self.rest().char_indices();
+        let mut quote = None;
+        let mut before = ' ';
+        while let Some((at, c)) = chars.next() {
+            match (c, quote) {
+                ('\\', None | Some('"')) => {
+                    chars.next();
+                }
+                (c, Some(open)) => quote = (c != open).then_some(open),
+                ('\'' | '"', None) => quote = Some(c),
+                ('\n', None) => return self.at + at,
+                ('#', None) if is_meta(before) => {
+                    let comment = &self.rest()[at..];
+                    return self.at + at + comment.find('\n').unwrap_or(comment.len());
+                }
+                _ => {}
+            }
+            before = c;
+        }
+        self.text.len()
     }
 
     /// Blanks, continued lines and a comment.
     pub(super) fn skip_blanks(&mut self) {
         loop {
-            self.take_while(|c| c == ' ' || c == '\t' || c == '\r');
-            if self.eat("\\\n") || self.eat("\\\r\n") {
+            self.take_while(|c| c == ' ' || c == '\t');
+            if self.eat("\\\n") {
                 continue;
+            }
+            if self.starts("\r\n") {
+                self.eat("\r");
             }
             if self.peek() == Some('#') {
                 self.take_while(|c| c != '\n');
@@ -163,7 +213,10 @@ impl<'t> Cursor<'t> {
     pub(super) fn peek_word(&self) -> &'t str {
         let rest = self.rest();
         let length = rest.find(is_meta).unwrap_or(rest.len());
-        &rest[..length]
+        match rest[length..].starts_with('\n') {
+            true => rest[..length].trim_end_matches('\r'),
+            false => &rest[..length],
+        }
     }
 }
 
@@ -171,6 +224,6 @@ impl<'t> Cursor<'t> {
 pub(super) fn is_meta(c: char) -> bool {
     matches!(
         c,
-        ' ' | '\t' | '\r' | '\n' | ';' | '&' | '|' | '<' | '>' | '(' | ')'
+        ' ' | '\t' | '\n' | ';' | '&' | '|' | '<' | '>' | '(' | ')'
     )
 }

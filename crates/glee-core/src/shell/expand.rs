@@ -27,10 +27,6 @@ impl Piece {
     pub(super) fn quoted(text: impl Into<String>) -> Piece {
         Piece::Text(text.into(), Quoted::Yes)
     }
-
-    pub(super) fn is_quoted(&self) -> bool {
-        matches!(self, Piece::Text(_, Quoted::Yes))
-    }
 }
 
 /// What a variable may hold: one of these texts.
@@ -214,16 +210,35 @@ impl Shell {
         Ok(joined)
     }
 
-    /// The same, as one word; of several values the first.
-    pub(super) fn joined_word(&mut self, pieces: Vec<Piece>) -> Result<Word, Unreadable> {
+    /// The same, as a word for each text it may be.
+    pub(super) fn joined_words(&mut self, pieces: Vec<Piece>) -> Result<Vec<Word>, Unreadable> {
         let glob = pieces.iter().any(is_glob);
         let value = self.joined(pieces)?;
-        Ok(Word {
-            known: value.known && value.texts.len() == 1,
-            text: value.texts.into_iter().next().unwrap_or_default(),
+        let word = |text: String| Word {
+            text,
+            known: value.known,
             glob,
-            made_by: value.made_by,
-        })
+            made_by: value.made_by.clone(),
+        };
+        self.spend(value.made_by.len() * value.texts.len())?;
+        Ok(value.texts.iter().cloned().map(word).collect())
+    }
+
+    /// What each of several values would make of these pieces; nothing when there is only one.
+    pub(super) fn programs(&mut self, pieces: &[Piece]) -> Result<Vec<Vec<Word>>, Unreadable> {
+        let several = pieces
+            .iter()
+            .any(|it| matches!(it, Piece::Value(value, _) if value.texts.len() > 1));
+        if !several {
+            return Ok(Vec::new());
+        }
+        let mut left = 4 * MAX_WORDS;
+        let mut programs = Vec::new();
+        for pieces in alternatives(pieces.to_vec(), &mut left, 0)? {
+            self.spend(pieces.len())?;
+            programs.push(self.split(pieces)?);
+        }
+        Ok(programs)
     }
 
     /// One word, or several where a value that is not quoted holds blanks.

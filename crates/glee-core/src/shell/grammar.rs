@@ -4,31 +4,33 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::cursor::{Cursor, is_meta};
-use super::expand::{Piece, Value};
-use super::{Flow, Function, MAX_BYTES, Redirect, Script, Simple, Surroundings, Unreadable, Word};
+use super::cursor::Cursor;
+use super::scope::Scope;
+use super::{Flow, MAX_BYTES, Redirect, Script, Simple, Surroundings, Unreadable, Word};
 
 /// Deepest nesting, of all kinds together.
-const MAX_DEPTH: usize = 24;
+const MAX_DEPTH: usize = 32;
 /// Most words that one reading gives; braces and variables multiply.
 pub(super) const MAX_WORDS: usize = 50_000;
-
-/// What a script or a function was called with.
-const ARGUMENTS: [&str; 11] = ["1", "2", "3", "4", "5", "6", "7", "8", "9", "@", "*"];
 
 /// A shell that only reads.
 pub(super) struct Shell {
     pub(super) script: Script,
-    pub(super) variables: HashMap<String, Value>,
-    home: Option<Arc<str>>,
-    pub(super) cwd: Option<Arc<str>>,
+    /// The same commands where they may run instead.
+    elsewhere: Vec<Simple>,
+    pub(super) scope: Scope,
+    pub(super) home: Option<Arc<str>>,
+    /// What files hold that were written in the same text.
+    pub(super) files: HashMap<String, Arc<Word>>,
+    /// Commands whose output comes in here.
+    pub(super) feed: Vec<Range<usize>>,
     depth: usize,
     words_left: usize,
     /// Steps that may still be taken: about one for each byte that is read or copied. A text may be
     /// read more than once, because `eval` and `((` do, but not without end.
     pub(super) steps_left: usize,
-    /// How many choices there are around the current command.
-    choices: usize,
+    /// Bytes of functions' bodies that may still be read where they are called.
+    pub(super) calls_left: usize,
 }
 
 /// What ends a list.
@@ -43,7 +45,7 @@ pub(super) enum Until {
 
 /// How many steps the reading of a text may take.
 pub(super) fn steps_for(bytes: usize) -> usize {
-    bytes.saturating_mul(24) + 4096
+    bytes.saturating_mul(32) + 4096
 }
 
 pub(super) fn unreadable<T>(why: impl Into<String>) -> Result<T, Unreadable> {
@@ -54,26 +56,22 @@ impl Shell {
     pub(super) fn new(at: Surroundings<'_>, bytes: usize) -> Shell {
         Shell {
             script: Script::default(),
-            variables: HashMap::new(),
+            elsewhere: Vec::new(),
+            scope: Scope::at(at.cwd),
             home: at.home.map(Arc::from),
-            cwd: at.cwd.map(Arc::from),
+            files: HashMap::new(),
+            feed: Vec::new(),
             depth: 0,
             words_left: MAX_WORDS,
             steps_left: steps_for(bytes),
-            choices: 0,
+            calls_left: bytes.saturating_mul(4),
         }
     }
 
-    /// What a variable holds: as it was set, or as every shell sets it.
-    pub(super) fn variable(&self, name: &str) -> Option<Value> {
-        self.variables.get(name).cloned().or_else(|| match name {
-            "IFS" => Some(Value::literal(" \t\n")),
-            "HOME" => self.home.as_deref().map(Value::literal),
-            "PWD" => self.cwd.as_deref().map(Value::literal),
-            // A line has no arguments of its own.
-            _ if ARGUMENTS.contains(&name) => Some(Value::literal("")),
-            _ => None,
-        })
+    /// All that was read.
+    pub(super) fn finish(mut self) -> Script {
+        self.script.commands.append(&mut self.elsewhere);
+        self.script
     }
 
     /// Reads a whole text, whose commands are fed by these.
@@ -120,17 +118,6 @@ impl Shell {
         result
     }
 
-    /// What is set in here holds only in here.
-    pub(super) fn apart<T>(
-        &mut self,
-        read: impl FnOnce(&mut Shell) -> Result<T, Unreadable>,
-    ) -> Result<T, Unreadable> {
-        let cwd = self.cwd.clone();
-        let result = self.deeper(read);
-        self.cwd = cwd;
-        result
-    }
-
     pub(super) fn spend(&mut self, steps: usize) -> Result<(), Unreadable> {
         match self.steps_left.checked_sub(steps.max(1)) {
             Some(left) => self.steps_left = left,
@@ -145,31 +132,19 @@ impl Shell {
             Some(left) => self.words_left = left,
             None => return unreadable("it has too many words"),
         }
+        let size: usize = command.words.iter().map(|it| it.text.len() + 1).sum();
+        self.spend(size)?;
         let index = self.script.commands.len();
+        for place in self.places().or {
+            self.spend(size)?;
+            self.elsewhere.push(Simple {
+                cwd: place,
+                ..command.clone()
+            });
+        }
         self.script.commands.push(command);
         self.deeper(|shell| shell.look_through(index))?;
         Ok(index)
-    }
-
-    pub(super) fn set(&mut self, name: &str, value: Value) {
-        let value = value.bounded();
-        match self.variables.get_mut(name) {
-            // It may not come to this, so both values stand.
-            Some(known) if self.choices > 0 => known.or(value),
-            _ => {
-                self.variables.insert(name.to_owned(), value);
-            }
-        }
-    }
-
-    fn choice<T>(
-        &mut self,
-        read: impl FnOnce(&mut Shell) -> Result<T, Unreadable>,
-    ) -> Result<T, Unreadable> {
-        self.choices += 1;
-        let result = read(self);
-        self.choices -= 1;
-        result
     }
 
     /// Commands one after the other. What ends the list is left to the caller.
@@ -202,17 +177,21 @@ impl Shell {
 
     fn and_or(&mut self, cursor: &mut Cursor<'_>, feed: &[Range<usize>]) -> Result<(), Unreadable> {
         let start = self.script.commands.len();
+        let before = self.moment();
         self.pipeline(cursor, feed)?;
+        let places = self.places();
         loop {
             cursor.skip_blanks();
             if !cursor.eat("&&") && !cursor.eat("||") {
                 break;
             }
             skip_lines(cursor);
-            // `a || cd /` may not happen, `cd x && y` is meant to; a variable keeps both values.
+            // What follows counts on it; what comes after all of it cannot.
             self.choice(|shell| shell.pipeline(cursor, feed))?;
         }
+        self.or_in(places);
         if cursor.starts("&") && !cursor.starts("&>") {
+            self.back_to(before);
             for command in &mut self.script.commands[start..] {
                 command.background = true;
             }
@@ -230,15 +209,31 @@ impl Shell {
             match cursor.peek_word() {
                 "!" => cursor.eat("!"),
                 "time" => {
+                    let back = cursor.mark();
                     cursor.eat("time");
                     cursor.skip_blanks();
-                    cursor.peek_word() == "-p" && cursor.eat("-p")
+                    match cursor.peek_word() {
+                        word @ ("-p" | "--") => cursor.eat(word),
+                        // With other options it is the program of this name.
+                        word if word.starts_with('-') => {
+                            cursor.go_back(back);
+                            break;
+                        }
+                        _ => true,
+                    }
                 }
                 _ => break,
             };
         }
         let mut start = self.script.commands.len();
+        let before = self.moment();
         self.command(cursor, feed)?;
+        cursor.skip_blanks();
+        if cursor.starts("||") || !cursor.starts("|") {
+            return Ok(());
+        }
+        // Each part of a pipe runs on its own.
+        self.back_to(before);
         loop {
             cursor.skip_blanks();
             if cursor.starts("||") || !(cursor.eat("|&") || cursor.eat("|")) {
@@ -247,11 +242,11 @@ impl Shell {
             skip_lines(cursor);
             let before = start..self.script.commands.len();
             start = before.end;
-            self.command(cursor, &[before])?;
+            self.apart(|shell| shell.command(cursor, &[before]))?;
         }
     }
 
-    fn command(
+    pub(super) fn command(
         &mut self,
         cursor: &mut Cursor<'_>,
         feed: &[Range<usize>],
@@ -275,7 +270,7 @@ impl Shell {
                 cursor.eat("if");
                 self.block(cursor, feed, &["then"])?;
                 loop {
-                    let end = self.choice(|shell| {
+                    let end = self.branch(|shell| {
                         shell.block(cursor, feed, &["elif", "else", "fi", "then"])
                     })?;
                     if end == "fi" {
@@ -286,7 +281,7 @@ impl Shell {
             "while" | "until" => {
                 cursor.eat(word);
                 self.block(cursor, feed, &["do"])?;
-                self.choice(|shell| shell.block(cursor, feed, &["done"]))?;
+                self.branch(|shell| shell.block(cursor, feed, &["done"]))?;
             }
             "for" | "select" => {
                 cursor.eat(word);
@@ -311,7 +306,8 @@ impl Shell {
             "[[" => self.test(cursor)?,
             "coproc" => {
                 cursor.eat("coproc");
-                return self.deeper(|shell| shell.command(cursor, feed));
+                skip_name(cursor);
+                return self.apart(|shell| shell.command(cursor, feed));
             }
             _ => return self.simple(cursor, feed),
         }
@@ -324,7 +320,7 @@ impl Shell {
         loop {
             cursor.skip_blanks();
             match self.redirect(cursor)? {
-                Some(redirect) => redirects.push(redirect),
+                Some(more) => redirects.extend(more),
                 None => break,
             }
         }
@@ -336,15 +332,8 @@ impl Shell {
             .filter(|it| it.flow == Flow::Text)
             .cloned()
             .collect();
-        for index in start..self.script.commands.len() {
-            let command = &mut self.script.commands[index];
-            if !texts.is_empty() && command.fed_by.is_empty() {
-                command.redirects.extend(texts.iter().cloned());
-                self.spend(texts.len())?;
-                self.deeper(|shell| shell.look_through(index))?;
-            }
-        }
-        let cwd = self.cwd.clone();
+        self.give(start, &texts)?;
+        let cwd = self.cwd();
         self.push(Simple {
             redirects,
             cwd,
@@ -353,8 +342,24 @@ impl Shell {
         Ok(())
     }
 
+    /// These texts come in at the commands from here on that nothing else comes in at.
+    pub(super) fn give(&mut self, start: usize, texts: &[Redirect]) -> Result<(), Unreadable> {
+        if texts.is_empty() {
+            return Ok(());
+        }
+        for index in start..self.script.commands.len() {
+            let command = &mut self.script.commands[index];
+            if command.fed_by.is_empty() {
+                command.redirects.extend(texts.iter().cloned());
+                self.spend(texts.len())?;
+                self.deeper(|shell| shell.look_through(index))?;
+            }
+        }
+        Ok(())
+    }
+
     /// A list up to one of these words; gives the word.
-    fn block(
+    pub(super) fn block(
         &mut self,
         cursor: &mut Cursor<'_>,
         feed: &[Range<usize>],
@@ -368,293 +373,27 @@ impl Shell {
             .copied()
             .map_or_else(|| unreadable("it ends where more must come"), Ok)
     }
+}
 
-    /// `for x in a b; do …; done` and `for ((…))`.
-    fn each(&mut self, cursor: &mut Cursor<'_>, feed: &[Range<usize>]) -> Result<(), Unreadable> {
-        cursor.skip_blanks();
-        if cursor.eat("((") {
-            self.arithmetic(cursor)?;
-        } else {
-            let name = cursor.peek_word();
-            cursor.eat(name);
-            skip_lines(cursor);
-            let value = if cursor.peek_word() == "in" {
-                cursor.eat("in");
-                Value::any_of(self.words(cursor, is_end_of_line)?)
-            } else {
-                Value::gap()
-            };
-            self.variables.insert(name.to_owned(), value);
-        }
-        loop {
-            cursor.skip_blanks();
-            if !cursor.eat_newline() && !cursor.eat(";") {
-                break;
-            }
-        }
-        let end: &'static [&'static str] = match cursor.peek_word() {
-            "do" => &["done"],
-            "{" => &["}"],
-            _ => return unreadable("a `for` without `do`"),
-        };
-        let word = cursor.peek_word();
-        cursor.eat(word);
-        self.choice(|shell| shell.block(cursor, feed, end))?;
-        Ok(())
-    }
-
-    fn case(&mut self, cursor: &mut Cursor<'_>, feed: &[Range<usize>]) -> Result<(), Unreadable> {
-        cursor.skip_blanks();
-        self.pieces(cursor)?;
-        skip_lines(cursor);
-        if cursor.peek_word() != "in" {
-            return unreadable("a `case` without `in`");
-        }
-        cursor.eat("in");
-        loop {
-            skip_lines(cursor);
-            if cursor.peek_word() == "esac" {
-                cursor.eat("esac");
-                return Ok(());
-            }
-            cursor.eat("(");
-            loop {
-                cursor.skip_blanks();
-                if cursor.eat(")") {
-                    break;
-                }
-                if !cursor.eat("|") && self.pieces(cursor)?.is_empty() {
-                    return unreadable("a `case` with a strange pattern");
-                }
-            }
-            self.choice(|shell| shell.deeper(|shell| shell.list(cursor, feed, Until::Case)))?;
-            let _ = cursor.eat(";;&") || cursor.eat(";;") || cursor.eat(";&");
-        }
-    }
-
-    /// `[[ … ]]`, in which `<`, `(` and `&&` are words like others.
-    fn test(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Unreadable> {
-        let mut words = Vec::new();
-        loop {
-            cursor.skip_blanks();
-            if cursor.eat("]]") {
-                break;
-            }
-            if cursor.is_over() {
-                return unreadable("a `[[` without `]]`");
-            }
-            if cursor.eat_newline() {
-                continue;
-            }
-            let pieces = self.pieces(cursor)?;
-            if pieces.is_empty() {
-                cursor.next();
-            } else {
-                words.extend(self.fields(pieces)?);
-            }
-        }
-        let cwd = self.cwd.clone();
-        self.push(Simple {
-            words,
-            cwd,
-            ..Simple::default()
-        })?;
-        Ok(())
-    }
-
-    /// Some shells compute here, some run commands in two subshells; both is looked at.
-    fn double_parenthesis(
-        &mut self,
-        cursor: &mut Cursor<'_>,
-        feed: &[Range<usize>],
-    ) -> Result<(), Unreadable> {
-        let (back, began) = (cursor.mark(), cursor.at());
-        let (commands, functions) = (self.script.commands.len(), self.script.functions.len());
-        cursor.eat("(");
-        let run = self.apart(|shell| shell.list(cursor, feed, Until::Parenthesis));
-        // A `<<` here would make a here-document of the lines that follow, and hide them.
-        if run.is_ok() && cursor.eat(")") && !cursor.has_jumped(&back) {
-            return Ok(());
-        }
-        self.spend(cursor.at() - began)?;
-        self.script.commands.truncate(commands);
-        self.script.functions.truncate(functions);
+/// The name in `coproc NAME { … }`.
+fn skip_name(cursor: &mut Cursor<'_>) {
+    cursor.skip_blanks();
+    let back = cursor.mark();
+    let name = cursor.peek_word();
+    cursor.eat(name);
+    cursor.skip_blanks();
+    let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    let holds_commands = cursor.starts("(")
+        || matches!(
+            cursor.peek_word(),
+            "{" | "if" | "while" | "until" | "for" | "case"
+        );
+    if name.is_empty() || !is_name || !holds_commands {
         cursor.go_back(back);
-        cursor.eat("((");
-        self.arithmetic(cursor)
-    }
-
-    fn function(
-        &mut self,
-        cursor: &mut Cursor<'_>,
-        name: &str,
-        feed: &[Range<usize>],
-    ) -> Result<(), Unreadable> {
-        skip_lines(cursor);
-        let start = self.script.commands.len();
-        let outer = ARGUMENTS.map(|name| (name, self.variables.remove(name)));
-        for name in ARGUMENTS {
-            self.variables.insert(name.to_owned(), Value::gap());
-        }
-        self.deeper(|shell| shell.command(cursor, feed))?;
-        for (name, value) in outer {
-            match value {
-                Some(value) => self.variables.insert(name.to_owned(), value),
-                None => self.variables.remove(name),
-            };
-        }
-        self.script.functions.push(Function {
-            name: name.to_owned(),
-            body: start..self.script.commands.len(),
-        });
-        Ok(())
-    }
-
-    fn simple(&mut self, cursor: &mut Cursor<'_>, feed: &[Range<usize>]) -> Result<(), Unreadable> {
-        let mut command = Simple {
-            fed_by: feed.to_vec(),
-            ..Simple::default()
-        };
-        let mut assigned: Vec<(String, Value)> = Vec::new();
-        // Commands in `>( … )` are fed by this one.
-        let mut feeds: Vec<Range<usize>> = Vec::new();
-        loop {
-            cursor.skip_blanks();
-            if let Some(redirect) = self.redirect(cursor)? {
-                command.redirects.push(redirect);
-                continue;
-            }
-            if command.words.is_empty()
-                && let Some(assignment) = self.assignment(cursor)?
-            {
-                assigned.push(assignment);
-                continue;
-            }
-            let began = cursor.at();
-            let pieces = self.pieces(cursor)?;
-            if pieces.is_empty() {
-                if cursor.peek() != Some('(') {
-                    break;
-                }
-                let is_name = command.words.len() == 1 && command.words[0].known;
-                cursor.eat("(");
-                cursor.skip_blanks();
-                if !is_name || !cursor.eat(")") {
-                    return unreadable("a `(` stands where none can");
-                }
-                let name = std::mem::take(&mut command.words[0].text);
-                return self.function(cursor, &name, feed);
-            }
-            self.spend(cursor.at() - began)?;
-            for piece in &pieces {
-                if let Piece::Fed(range) = piece {
-                    feeds.push(range.clone());
-                }
-            }
-            command.words.extend(self.fields(pieces)?);
-        }
-        if command.words.is_empty() {
-            for (name, value) in assigned {
-                self.set(&name, value);
-            }
-            if command.redirects.is_empty() {
-                return Ok(());
-            }
-        }
-        command.cwd = self.cwd.clone();
-        for redirect in &command.redirects {
-            let made_by = redirect.target.made_by.iter().cloned();
-            match redirect.flow {
-                // `> >(sh)`
-                Flow::Out => feeds.extend(made_by),
-                // `< <(curl …)`
-                Flow::In => command.fed_by.extend(made_by),
-                Flow::Text | Flow::Same => {}
-            }
-        }
-        let index = self.push(command)?;
-        for at in feeds.into_iter().flatten() {
-            if let Some(command) = self.script.commands.get_mut(at) {
-                command.fed_by.push(index..index + 1);
-            }
-        }
-        Ok(())
-    }
-
-    /// `x=value`, `x+=value`, `x[1]=value`, `x=(a b)`.
-    fn assignment(
-        &mut self,
-        cursor: &mut Cursor<'_>,
-    ) -> Result<Option<(String, Value)>, Unreadable> {
-        let (back, began) = (cursor.mark(), cursor.at());
-        let name = cursor.take_while(|c| c.is_ascii_alphanumeric() || c == '_');
-        let named = !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit());
-        let indexed = named && cursor.eat("[");
-        if indexed {
-            cursor.take_while(|c| c != ']' && !is_meta(c));
-            cursor.eat("]");
-        }
-        let added = named && cursor.eat("+=");
-        if !named || !added && !cursor.eat("=") {
-            cursor.go_back(back);
-            return Ok(None);
-        }
-        let value = if cursor.eat("(") {
-            let words = self.words(cursor, |cursor| cursor.peek() == Some(')'))?;
-            if !cursor.eat(")") {
-                return unreadable("a list without `)`");
-            }
-            Value::any_of(words)
-        } else {
-            let pieces = self.value_pieces(cursor)?;
-            self.spend(cursor.at() - began)?;
-            self.joined(pieces)?
-        };
-        let before = self.variable(name);
-        Ok(Some((
-            name.to_owned(),
-            match before {
-                Some(before) if added => before.then(value),
-                Some(mut both) if indexed => {
-                    both.or(value);
-                    both
-                }
-                _ => value,
-            },
-        )))
-    }
-
-    /// Words up to an end, over several lines.
-    fn words(
-        &mut self,
-        cursor: &mut Cursor<'_>,
-        is_end: impl Fn(&Cursor<'_>) -> bool,
-    ) -> Result<Vec<Word>, Unreadable> {
-        let mut words = Vec::new();
-        loop {
-            cursor.skip_blanks();
-            if is_end(cursor) || cursor.is_over() {
-                return Ok(words);
-            }
-            if cursor.eat_newline() {
-                continue;
-            }
-            let began = cursor.at();
-            let pieces = self.pieces(cursor)?;
-            if pieces.is_empty() {
-                return unreadable("a list of words holds something else");
-            }
-            self.spend(cursor.at() - began)?;
-            words.extend(self.fields(pieces)?);
-        }
     }
 }
 
-fn is_end_of_line(cursor: &Cursor<'_>) -> bool {
-    matches!(cursor.peek(), Some('\n' | ';'))
-}
-
-fn skip_lines(cursor: &mut Cursor<'_>) {
+pub(super) fn skip_lines(cursor: &mut Cursor<'_>) {
     cursor.skip_blanks();
     while cursor.eat_newline() {
         cursor.skip_blanks();

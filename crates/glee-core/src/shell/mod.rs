@@ -7,14 +7,20 @@
 //! no more: what is nested or multiplied beyond that is [`Unreadable`], as is what no shell would
 //! accept.
 
+mod builtin;
+mod compound;
 mod cursor;
 mod expand;
 mod find;
 mod grammar;
 mod output;
 mod redirect;
+mod scope;
+mod simple;
+mod start;
 mod word;
 mod wrapper;
+mod xargs;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,7 +28,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use grammar::Shell;
-pub(crate) use wrapper::{SHELLS, own_words, read_words_of, shell_call};
+pub(crate) use wrapper::{INPUT, SHELLS, own_words, read_words_of, shell_call};
 
 /// Stands in a word's text where something is that only the run could tell.
 pub const GAP: char = '\u{FFFC}';
@@ -47,6 +53,8 @@ pub struct Simple {
     pub background: bool,
     /// The directory it runs in, where that is known.
     pub cwd: Option<Arc<str>>,
+    /// Whether variables are set for it alone.
+    pub settings: bool,
     /// The command among whose words it stands, as after `sudo`.
     pub started_by: Option<usize>,
 }
@@ -106,7 +114,7 @@ pub const MAX_BYTES: usize = 1 << 20;
 pub fn read(text: &str, at: Surroundings<'_>) -> Result<Script, Unreadable> {
     let mut shell = Shell::new(at, text.len());
     shell.text(text, &[])?;
-    Ok(shell.script)
+    Ok(shell.finish())
 }
 
 /// Reads an argument vector, as it is handed to a program; a wrapper in it is looked through, and a
@@ -126,10 +134,10 @@ pub fn read_words(
     shell.push(Simple {
         words: words.into_iter().map(Word::maybe_with_gaps).collect(),
         redirects: redirects.into_iter().collect(),
-        cwd: shell.cwd.clone(),
+        cwd: shell.cwd(),
         ..Simple::default()
     })?;
-    Ok(shell.script)
+    Ok(shell.finish())
 }
 
 impl Word {

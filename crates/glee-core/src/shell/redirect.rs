@@ -1,15 +1,15 @@
 //! Redirections and here-documents.
 
-use super::cursor::Cursor;
-use super::expand::Piece;
+use super::cursor::{Cursor, is_meta};
 use super::grammar::{Shell, unreadable};
 use super::{Flow, Redirect, Unreadable, Word};
 
 impl Shell {
+    /// One redirection: one for each text that its target may be.
     pub(super) fn redirect(
         &mut self,
         cursor: &mut Cursor<'_>,
-    ) -> Result<Option<Redirect>, Unreadable> {
+    ) -> Result<Option<Vec<Redirect>>, Unreadable> {
         let (back, began) = (cursor.mark(), cursor.at());
         // `2>` and `{fd}>`
         if cursor.take_while(|c| c.is_ascii_digit()).is_empty() && cursor.eat("{") {
@@ -35,50 +35,45 @@ impl Shell {
         cursor.eat(operator);
         cursor.skip_blanks();
         let began = cursor.at();
+        if matches!(kind, Kind::Here) {
+            let target = self.here_document(cursor, *operator == "<<-")?;
+            return Ok(Some(vec![Redirect {
+                flow: Flow::Text,
+                target: target.into(),
+            }]));
+        }
         let pieces = self.pieces(cursor)?;
         if pieces.is_empty() {
             return unreadable(format!("nothing follows `{operator}`"));
         }
         self.spend(cursor.at() - began)?;
-        let flow = match kind {
-            Kind::File(flow) => *flow,
-            Kind::Duplicate => {
-                let target = self.joined_word(pieces)?;
-                let is_open_file =
-                    target.text == "-" || target.text.trim_end_matches('-').parse::<u32>().is_ok();
-                let flow = match (is_open_file, *operator) {
-                    (true, _) => Flow::Same,
-                    (false, ">&") => Flow::Out,
-                    (false, _) => Flow::In,
-                };
-                return Ok(Some(Redirect {
-                    flow,
-                    target: target.into(),
-                }));
+        let targets = self.joined_words(pieces)?.into_iter();
+        let redirects = targets.map(|target| {
+            let is_open_file =
+                target.text == "-" || target.text.trim_end_matches('-').parse::<u32>().is_ok();
+            let flow = match kind {
+                Kind::File(flow) => *flow,
+                Kind::Duplicate if is_open_file => Flow::Same,
+                Kind::Duplicate if *operator == ">&" => Flow::Out,
+                Kind::Duplicate | Kind::Here => Flow::In,
+            };
+            Redirect {
+                flow,
+                target: target.into(),
             }
-            Kind::Here => {
-                let target = self.here_document(cursor, pieces, *operator == "<<-")?;
-                return Ok(Some(Redirect {
-                    flow: Flow::Text,
-                    target: target.into(),
-                }));
-            }
-        };
-        Ok(Some(Redirect {
-            flow,
-            target: self.joined_word(pieces)?.into(),
-        }))
+        });
+        Ok(Some(redirects.collect()))
     }
 
     fn here_document(
         &mut self,
         cursor: &mut Cursor<'_>,
-        end: Vec<Piece>,
         indented: bool,
     ) -> Result<Word, Unreadable> {
-        let literal = end.iter().any(Piece::is_quoted);
-        let end = self.joined_word(end)?.text;
-        let body = cursor.here_document(&end, indented);
+        let Some((end, literal)) = delimiter(cursor) else {
+            return unreadable("a here-document has a strange end");
+        };
+        let body = cursor.here_document(&end, indented, literal);
         self.spend(body.len())?;
         if literal {
             return Ok(Word::literal(body));
@@ -86,8 +81,33 @@ impl Shell {
         let mut inside = Cursor::new(&body);
         inside.gaps = cursor.gaps;
         let pieces = self.deeper(|shell| shell.quoted_text(&mut inside, None))?;
-        self.joined_word(pieces)
+        let words = self.joined_words(pieces)?;
+        Ok(words.into_iter().next().unwrap_or_default())
     }
+}
+
+/// The word that ends a here-document, and whether it is quoted. It is never expanded.
+fn delimiter(cursor: &mut Cursor<'_>) -> Option<(String, bool)> {
+    let (mut end, mut quoted) = (String::new(), false);
+    while let Some(c) = cursor.peek().filter(|c| !is_meta(*c)) {
+        cursor.next();
+        match c {
+            '\'' | '"' => {
+                quoted = true;
+                end.push_str(cursor.take_until(c)?);
+            }
+            '\\' => {
+                quoted = true;
+                end.push(cursor.next()?);
+            }
+            '$' if cursor.peek().is_some_and(|c| "({'\"".contains(c)) => return None,
+            '`' => return None,
+            c => end.push(c),
+        }
+    }
+    // Shells differ in what they make of more than plain words.
+    let strange = end.is_empty() && !quoted || end.contains(['\n', '\\', '`']);
+    (!strange).then_some((end, quoted))
 }
 
 enum Kind {

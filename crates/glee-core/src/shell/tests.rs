@@ -60,11 +60,11 @@ fn what_would_run() {
         ("for x in a b; do rm $x; done", &["rm a b"]),
         ("for ((i=0;i<3;i++)); do b; done", &["b"]),
         ("case $x in a|b) c;; (d) e;& *) f; esac", &["c", "e", "f"]),
-        ("f() { a; }; f", &["a", "f"]),
+        ("f() { a \"$1\"; }; f x", &["a \u{FFFC}", "f x", "a x"]),
         ("function f { a; }", &["a"]),
         (
             "[[ $x < y && ( -f z ) ]] && a",
-            &["[[ \u{FFFC} y -f z", "a"],
+            &["-f z", "[[ \u{FFFC} y -f z", "a"],
         ),
         (
             "echo $((1+2)) $(( $(a) ))",
@@ -133,7 +133,7 @@ fn what_would_run() {
             &["echo /home/ada/x /root /home/bob/y a~ ~"],
         ),
         ("${x:-rm} y; ${y:=ls}; $y", &["rm y", "ls", "ls"]),
-        ("a=(rm -rf); ${a[@]} /", &["rm -rf /"]),
+        ("a=(rm -rf); ${a[@]} /", &["rm -rf /", "rm /", "-rf /"]),
         ("ls 2>&1 >/dev/null &>x", &["ls"]),
         ("echo a\\\nb", &["echo ab"]),
         ("time -p ls; ! ls", &["ls", "ls"]),
@@ -166,7 +166,13 @@ fn what_no_shell_would_read() {
 
 #[test]
 fn quotes_over_a_here_document_hide_nothing() {
-    assert!(read("cat <<E 'x\n'; rm -rf /\nE\n", Surroundings::default()).is_err());
+    assert!(commands("cat <<E 'x\n'; rm -rf /\nE\n").contains(&"rm -rf /".to_owned()));
+    for text in [
+        "cat <<E $(\nrm -rf /\nE\n)",
+        "cat <<E \"$(echo \"\n\")\"\nrm -rf /\nE\n",
+    ] {
+        assert!(read(text, Surroundings::default()).is_err(), "{text}");
+    }
 }
 
 #[test]

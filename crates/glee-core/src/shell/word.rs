@@ -39,12 +39,10 @@ impl Shell {
                 }
                 '(' if ends_with_extended_glob(&pieces) => {
                     // `!(a|b)` is a pattern; what it stands for only the run could tell.
-                    if skip_parentheses(cursor).is_none() {
-                        return unreadable("a `(` without `)`");
-                    }
+                    self.deeper(|shell| shell.pattern(cursor))?;
                     pieces.push(Piece::Value(Value::gap(), Quoted::No));
                 }
-                _ if is_meta(c) => break,
+                _ if is_meta(c) || cursor.starts("\r\n") => break,
                 '{' => pieces.push(mark(cursor, Piece::Open)),
                 ',' => pieces.push(mark(cursor, Piece::Comma)),
                 '}' => pieces.push(mark(cursor, Piece::Close)),
@@ -59,8 +57,29 @@ impl Shell {
         Ok(pieces)
     }
 
+    /// What stands in `!(a|b)`; what it substitutes is run.
+    fn pattern(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Unreadable> {
+        let (began, mut open) = (cursor.at(), 0);
+        let mut unused = Vec::new();
+        loop {
+            match cursor.peek() {
+                None | Some('\n') => return unreadable("a `(` without `)`"),
+                Some('(') => open += 1,
+                Some(')') => open -= 1,
+                Some(_) => {
+                    self.piece(cursor, &mut unused)?;
+                    continue;
+                }
+            }
+            cursor.next();
+            if open == 0 {
+                return self.spend(cursor.at() - began);
+            }
+        }
+    }
+
     /// One character, or one thing in quotes, outside of double quotes.
-    fn piece(
+    pub(super) fn piece(
         &mut self,
         cursor: &mut Cursor<'_>,
         pieces: &mut Vec<Piece>,
@@ -119,7 +138,7 @@ impl Shell {
                     Some('\n') => {
                         cursor.next();
                     }
-                    Some(next @ ('$' | '`' | '"' | '\\')) => {
+                    Some(next @ ('$' | '`' | '"' | '\\')) if next != '"' || end.is_some() => {
                         cursor.next();
                         pieces.push(Piece::quoted(next));
                     }
@@ -158,10 +177,10 @@ impl Shell {
             let value = self.output_value(range);
             pieces.push(Piece::Value(value, quoted));
         } else if cursor.eat("{") {
-            let value = self.parameter(cursor)?;
+            let value = self.parameter(cursor, quoted)?;
             pieces.push(Piece::Value(value, quoted));
         } else if cursor.eat("[") {
-            cursor.take_until(']');
+            self.old_arithmetic(cursor)?;
             pieces.push(Piece::Value(Value::gap(), quoted));
         } else {
             let name = match cursor.peek() {
@@ -188,8 +207,23 @@ impl Shell {
         Ok(())
     }
 
+    /// What follows `$[`. Not every shell computes there; one that does not must see no operator.
+    fn old_arithmetic(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Unreadable> {
+        let mut unused = Vec::new();
+        loop {
+            match cursor.peek() {
+                Some(']') => {
+                    cursor.next();
+                    return Ok(());
+                }
+                Some(c) if !";&|<>\n".contains(c) => self.piece(cursor, &mut unused)?,
+                _ => return unreadable("a strange `$[`"),
+            }
+        }
+    }
+
     /// What follows `${`.
-    fn parameter(&mut self, cursor: &mut Cursor<'_>) -> Result<Value, Unreadable> {
+    fn parameter(&mut self, cursor: &mut Cursor<'_>, quoted: Quoted) -> Result<Value, Unreadable> {
         // `${#x}` is a length, `${!x}` the variable that `x` names; `${#}` and `${!}` are neither.
         let indirect =
             !(cursor.starts("#}") || cursor.starts("!}")) && (cursor.eat("#") || cursor.eat("!"));
@@ -202,8 +236,8 @@ impl Shell {
             }
             cursor.eat(name);
         }
-        if cursor.eat("[") && cursor.take_until(']').is_none() {
-            return unreadable("a `[` is not closed");
+        if cursor.eat("[") {
+            self.deeper(|shell| shell.index(cursor))?;
         }
         let known = self.variable(name);
         let plain = cursor.starts("}");
@@ -211,9 +245,19 @@ impl Shell {
         let other = [":-", ":=", ":+", "-", "=", "+"]
             .into_iter()
             .find(|it| cursor.eat(it));
-        let pieces = self.deeper(|shell| shell.up_to_brace(cursor))?;
+        let is_told = other.is_some() || cursor.starts(":?") || cursor.starts("?");
+        // In double quotes, the text that stands for it is in them too.
+        let apostrophes = match quoted == Quoted::Yes && is_told {
+            true => Apostrophes::Letters,
+            false => Apostrophes::Quotes,
+        };
+        let pieces = self.deeper(|shell| shell.up_to_brace(cursor, apostrophes))?;
         let value = self.joined(pieces)?;
         Ok(match (other, known) {
+            (None, Some(known)) if indirect && plain => {
+                let named = known.only().and_then(|it| self.variable(&it));
+                named.unwrap_or_else(Value::gap)
+            }
             _ if indirect => Value::gap(),
             (None, Some(known)) if plain => known,
             (Some(it), Some(known)) if it.ends_with(['-', '=']) => {
@@ -223,17 +267,39 @@ impl Shell {
                 }
             }
             (Some(it), None) if it.ends_with('=') => {
-                self.set(name, value.clone());
+                self.set(name, value.clone())?;
                 value.guessed()
             }
             // What stands there is what it is unless somebody set it elsewhere.
             (Some(_), _) => value.guessed(),
-            (None, _) => Value::gap().made_as(&value),
+            (None, known) => {
+                let gap = Value::gap().made_as(&value);
+                known.map_or(gap.clone(), |known| gap.made_as(&known))
+            }
         })
     }
 
+    /// The rest of `${x[…]`, with its `]`.
+    fn index(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Unreadable> {
+        let mut unused = Vec::new();
+        loop {
+            match cursor.peek() {
+                None => return unreadable("a `[` is not closed"),
+                Some(']') => {
+                    cursor.next();
+                    return Ok(());
+                }
+                Some(_) => self.piece(cursor, &mut unused)?,
+            }
+        }
+    }
+
     /// The rest of `${x…}`, with its `}`.
-    fn up_to_brace(&mut self, cursor: &mut Cursor<'_>) -> Result<Vec<Piece>, Unreadable> {
+    fn up_to_brace(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        apostrophes: Apostrophes,
+    ) -> Result<Vec<Piece>, Unreadable> {
         let mut pieces = Vec::new();
         loop {
             match cursor.peek() {
@@ -241,6 +307,10 @@ impl Shell {
                 Some('}') => {
                     cursor.next();
                     return Ok(pieces);
+                }
+                Some('\'') if apostrophes == Apostrophes::Letters => {
+                    cursor.next();
+                    pieces.push(Piece::quoted('\''));
                 }
                 Some(_) => self.piece(cursor, &mut pieces)?,
             }
@@ -282,8 +352,12 @@ impl Shell {
     /// The commands up to the `)` that closes a substitution.
     fn commands_in(&mut self, cursor: &mut Cursor<'_>) -> Result<Range<usize>, Unreadable> {
         let start = self.script.commands.len();
-        self.apart(|shell| shell.list(cursor, &[], Until::Parenthesis))?;
+        let (awaited, feed) = (cursor.awaited(), self.feed.clone());
+        self.apart(|shell| shell.list(cursor, &feed, Until::Parenthesis))?;
         cursor.eat(")");
+        if awaited.is_some_and(|end| cursor.at() > end) {
+            return unreadable("a substitution goes over the end of a line with a here-document");
+        }
         Ok(start..self.script.commands.len())
     }
 
@@ -309,7 +383,8 @@ impl Shell {
         let start = self.script.commands.len();
         let mut inside = Cursor::new(&text);
         inside.gaps = cursor.gaps;
-        self.apart(|shell| shell.list(&mut inside, &[], Until::End))?;
+        let feed = self.feed.clone();
+        self.apart(|shell| shell.list(&mut inside, &feed, Until::End))?;
         let value = self.output_value(start..self.script.commands.len());
         Ok(Piece::Value(value, quoted))
     }
@@ -334,6 +409,13 @@ enum Tilde {
     AfterColons,
 }
 
+/// What a `'` is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Apostrophes {
+    Quotes,
+    Letters,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Quoted {
     Yes,
@@ -356,30 +438,37 @@ fn ends_with_extended_glob(pieces: &[Piece]) -> bool {
     matches!(pieces.last(), Some(Piece::Text(text, Quoted::No)) if text.ends_with(['!', '?', '*', '+', '@']))
 }
 
-fn skip_parentheses(cursor: &mut Cursor<'_>) -> Option<()> {
-    let mut open = 0;
-    loop {
-        match cursor.next()? {
-            '(' => open += 1,
-            ')' if open == 1 => return Some(()),
-            ')' => open -= 1,
-            '\n' => return None,
-            _ => {}
-        }
-    }
-}
-
 /// What stands between `$'` and `'`.
 fn ansi(cursor: &mut Cursor<'_>) -> Result<String, Unreadable> {
+    let rest = cursor.rest();
+    let mut chars = rest.char_indices();
+    let mut escaped = false;
+    let end = loop {
+        match chars.next() {
+            None => return unreadable("a `$'` is not closed"),
+            Some((at, '\'')) => break at,
+            Some((_, '\\')) => escaped |= chars.next().is_some_and(|it| it.1 == '\''),
+            Some(_) => {}
+        }
+    };
+    cursor.take(end + 1);
+    // A shell that does not know `$'` ends it at `\'`, and reads all that follows otherwise.
+    let after = &rest[rest.find("\\'").map_or(0, |at| at + 2)..];
+    let is_even = after.matches('\'').count() % 2 == 0;
+    if escaped && is_even && after.contains([';', '&', '|', '\n', '`', '(']) {
+        return unreadable("shells differ in where this `$'` ends");
+    }
+    Ok(unescaped(&rest[..end]))
+}
+
+/// The text without its escapes.
+pub(super) fn unescaped(text: &str) -> String {
+    let cursor = &mut Cursor::new(text);
     // Escapes are of bytes, which may make a character only together.
     let mut out: Vec<u8> = Vec::new();
     let mut letter = [0; 4];
-    loop {
-        let Some(c) = cursor.next() else {
-            return unreadable("a `$'` is not closed");
-        };
+    while let Some(c) = cursor.next() {
         match c {
-            '\'' => break,
             '\\' => {
                 let Some(c) = cursor.next() else { continue };
                 match c {
@@ -421,7 +510,7 @@ fn ansi(cursor: &mut Cursor<'_>) -> Result<String, Unreadable> {
     }
     // The shell ends such a text at a NUL.
     let end = out.iter().position(|b| *b == 0).unwrap_or(out.len());
-    Ok(String::from_utf8_lossy(&out[..end]).into_owned())
+    String::from_utf8_lossy(&out[..end]).into_owned()
 }
 
 /// At most `most` digits.

@@ -168,6 +168,7 @@ pub(super) fn surely_begins(command: &Simple, prefix: &[String]) -> bool {
     begins(command, prefix)
         && matches!(directory, None | Some("/bin" | "/usr/bin"))
         && command.words.iter().take(prefix.len()).all(known)
+        && !command.settings
         && !writes(command)
 }
 
