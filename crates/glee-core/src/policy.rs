@@ -57,6 +57,7 @@ impl<'a> Case<'a> {
         Ground {
             root: self.root,
             home: self.files.home(),
+            files: self.files,
         }
     }
 }

@@ -1,12 +1,12 @@
 //! The rules about commands that come with glee.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use super::download::{downloaded_code, hidden_code, is_interpreter};
+use super::download::{downloaded_code, downloaded_to, hidden_code, is_interpreter};
 use super::overview::Overview;
-use super::place::{Ground, Standing, absolute, is_device, is_of_the_system};
+use super::place::{Ground, Standing, is_device, is_of_the_system};
 use crate::policy::{Case, Decision, Rule};
-use crate::shell::{Flow, SHELLS, Simple, Word};
+use crate::shell::{Flow, GAP, SHELLS, Simple, Word};
 
 /// A rule about single commands; the strictest of what it says of each counts.
 #[derive(Clone, Copy)]
@@ -148,8 +148,23 @@ impl Sight<'_> {
         self.command.cwd.as_deref()
     }
 
-    fn path(&self, word: &Word) -> Option<std::path::PathBuf> {
-        absolute(&word.text, self.cwd())
+    /// Where a word leads: as it stands, and after links.
+    fn paths(&self, word: &Word) -> Vec<PathBuf> {
+        self.ground.paths(&word.text, self.cwd())
+    }
+
+    fn is_project(&self, word: &Word) -> bool {
+        self.paths(word).iter().all(|it| it == self.ground.root)
+    }
+
+    /// Whether it lies in a directory of the project.
+    fn is_within_project(&self, word: &Word) -> bool {
+        let inside = |it: &PathBuf| {
+            let inner = it.strip_prefix(self.ground.root);
+            inner.is_ok_and(|it| it.components().count() > 1)
+        };
+        let paths = self.paths(word);
+        !paths.is_empty() && paths.iter().all(inside)
     }
 
     /// Options and what is left, as GNU programs read them: in any order, up to `--`.
@@ -165,21 +180,66 @@ impl Sight<'_> {
         (options, operands)
     }
 
-    /// Files that the command writes to: by redirection, and by what it is.
-    fn written(&self) -> Vec<&Word> {
+    /// Files that the command writes to or takes away: by redirection, and by what it is.
+    fn written(&self) -> Vec<Word> {
         let redirects = self.command.redirects.iter();
-        let mut written: Vec<&Word> = redirects
-            .filter(|it| it.flow == Flow::Out)
-            .map(|it| &*it.target)
-            .collect();
-        let (_, operands) = self.options();
-        if self.runs_any(&["tee", "truncate", "shred"]) {
+        let outputs = redirects.filter(|it| it.flow == Flow::Out);
+        let mut written: Vec<Word> = outputs.map(|it| Word::clone(&it.target)).collect();
+        let (options, operands) = self.options();
+        let operands = operands.into_iter().cloned();
+        if self.runs_any(&["tee", "truncate", "shred", "rm", "unlink", "mv", "ddrescue"])
+            || self.runs_any(&["sed", "gsed", "perl"]) && edits_in_place(&options)
+        {
             written.extend(operands);
-        } else if self.runs_any(&["cp", "mv", "install", "ln", "rsync"]) {
+        } else if self.runs_any(&["cp", "install", "ln", "rsync"]) {
             written.extend(operands.last());
+        } else if self.runs_any(&["dd", "dcfldd"]) {
+            let outputs = self.command.args().iter();
+            written.extend(outputs.filter_map(|it| part(it, it.text.strip_prefix("of=")?)));
+        } else {
+            let files = downloaded_to(self.command).into_iter();
+            written.extend(files.map(Word::literal));
+        }
+        if self.runs_any(&["cp", "mv", "install", "ln"]) {
+            written.extend(self.target_directory());
         }
         written
     }
+
+    /// The directory of `cp -t x …` and its like.
+    fn target_directory(&self) -> Option<Word> {
+        let args = self.command.args();
+        args.iter().enumerate().find_map(|(at, word)| {
+            let long = word.text.strip_prefix("--target-directory");
+            let glued = long.and_then(|it| it.strip_prefix('=')).or_else(|| {
+                let letters = word.text.strip_prefix('-').filter(|_| long.is_none())?;
+                letters.strip_prefix('t').filter(|it| !it.is_empty())
+            });
+            match glued {
+                Some(text) => part(word, text),
+                None if long == Some("") || word.text == "-t" => args.get(at + 1).cloned(),
+                None => None,
+            }
+        })
+    }
+}
+
+fn part(word: &Word, text: &str) -> Option<Word> {
+    Some(Word {
+        text: text.to_owned(),
+        ..word.clone()
+    })
+}
+
+/// `-i`, `-ni`, `-i.bak`, `--in-place`; what follows an option with a value is no option.
+fn edits_in_place(options: &[&str]) -> bool {
+    options.iter().any(|it| match it.strip_prefix("--") {
+        Some(long) => long.starts_with("in-place"),
+        None => it[1..]
+            .chars()
+            .take_while(|c| !"eEfMmIl".contains(*c))
+            .any(|c| c == 'i'),
+    })
 }
 
 /// Whether a short option is among these, alone or with others; or a long one, cut short or not.
@@ -192,9 +252,22 @@ fn has_option(options: &[&str], short: &[char], long: &str) -> bool {
 
 fn deletion(sight: &Sight<'_>) -> Option<Decision> {
     let (options, operands) = sight.options();
+    let vital = |it: &&Word| sight.ground.standing(it, sight.cwd()) == Standing::Vital;
+    if sight.runs("mv") {
+        // What lies in `.git` may be moved, `.git` may not.
+        let sources = operands.split_last().map_or(&[][..], |it| it.1);
+        let lost = sources
+            .iter()
+            .find(|it| vital(it) && !sight.is_within_project(it))?;
+        return deny(format!("it would move {} away", shown(lost)));
+    }
+    if sight.runs("rsync") && options.iter().any(|it| it.starts_with("--del")) {
+        let target = operands.last().filter(|it| vital(it))?;
+        return deny(format!("it would delete what is in {}", shown(target)));
+    }
     // A program that only the run could tell is taken for `rm` when it is called as only `rm` is.
-    let program = sight.command.words.first()?;
-    let may_be_rm = !program.known && program.text.chars().all(|c| c == crate::shell::GAP);
+    let program = sight.command.program()?;
+    let may_be_rm = !program.known && program.text.chars().all(|c| c == GAP);
     if !sight.runs_any(&["rm", "grm", "srm"]) && !may_be_rm {
         return None;
     }
@@ -209,8 +282,13 @@ fn deletion(sight: &Sight<'_>) -> Option<Decision> {
     let mut decision = None;
     for operand in operands {
         let what = shown(operand);
+        // A variable that is not set is nothing: `$x/etc` is `/etc`.
+        let start = operand.text.trim_start_matches(GAP);
+        let unset = part(operand, start).filter(|_| start.starts_with('/'));
+        let may_be_vital = !operand.known && unset.is_some_and(|it| vital(&&it));
         let found = match sight.ground.standing(operand, sight.cwd()) {
             Standing::Vital => return deny(format!("it would delete {what} and everything in it")),
+            _ if may_be_vital => format!("it deletes {what}, which may be `{start}`"),
             _ if !force || may_be_rm => continue,
             Standing::Own => format!("it deletes {what} and everything in it, without a question"),
             Standing::Elsewhere => {
@@ -226,91 +304,118 @@ fn deletion(sight: &Sight<'_>) -> Option<Decision> {
 }
 
 fn shown(word: &Word) -> String {
-    format!("`{}`", word.text.replace(crate::shell::GAP, "…"))
+    format!("`{}`", word.text.replace(GAP, "…"))
 }
 
 fn disks(sight: &Sight<'_>) -> Option<Decision> {
-    const LOOK: &[&str] = &[
-        "-l",
-        "--list",
-        "-h",
-        "--help",
-        "-V",
-        "--version",
-        "-n",
-        "--no-act",
-        "print",
-        "list",
-    ];
-    const TOOLS: &[&str] = &[
-        "fdisk",
-        "sfdisk",
-        "cfdisk",
-        "gdisk",
-        "sgdisk",
-        "parted",
-        "wipefs",
-        "blkdiscard",
-        "mke2fs",
-        "mkswap",
-        "mkdosfs",
-        "mkntfs",
-        "newfs",
-        "pvcreate",
-        "pvremove",
-        "vgremove",
-        "lvremove",
-    ];
     let name = sight.command.program()?;
-    let is_tool = sight.runs_any(TOOLS) || name.text.starts_with("mkfs");
-    if is_tool && !sight.has(LOOK) && !sight.command.args().is_empty() {
-        return deny(format!("{} changes a disk", shown(&name)));
+    let is_tool = sight.runs_any(DISK_TOOLS) || name.text.starts_with("mkfs");
+    if is_tool && !sight.command.args().is_empty() && !only_looks(sight, &name.text) {
+        // A file with the content of a disk is a file.
+        let (_, operands) = sight.options();
+        let is_disk = |it: &&Word| {
+            let below = |it: &PathBuf| it.starts_with("/dev");
+            !it.known || it.glob || sight.paths(it).iter().any(below)
+        };
+        if operands.iter().any(is_disk) || sight.runs_any(&["vgremove", "lvremove"]) {
+            return deny(format!("{} changes a disk", shown(&name)));
+        }
     }
-    if sight.runs("cryptsetup") && sight.has(&["luksFormat", "erase", "luksErase"]) {
-        return deny("it formats a disk");
-    }
-    if sight.runs("zpool") && sight.has(&["destroy", "create", "labelclear"]) {
-        return deny("it changes a pool of disks");
+    for (program, words) in DISK_COMMANDS {
+        let begins = |it: &Word| words.iter().any(|word| it.text.starts_with(word));
+        if sight.runs(program) && sight.command.args().iter().any(begins) {
+            return deny(format!("{} erases a disk", shown(&name)));
+        }
     }
     None
 }
 
+/// Programs that change the disk they are given.
+const DISK_TOOLS: &[&str] = &[
+    "fdisk",
+    "sfdisk",
+    "cfdisk",
+    "gdisk",
+    "sgdisk",
+    "parted",
+    "wipefs",
+    "blkdiscard",
+    "mke2fs",
+    "mkswap",
+    "mkdosfs",
+    "mkntfs",
+    "newfs",
+    "pvcreate",
+    "pvremove",
+    "vgremove",
+    "lvremove",
+];
+
+/// Programs that change a disk with some of their words, or with what begins so.
+const DISK_COMMANDS: &[(&str, &[&str])] = &[
+    ("cryptsetup", &["luksFormat", "erase", "luksErase"]),
+    ("zpool", &["destroy", "create", "labelclear"]),
+    ("zfs", &["destroy"]),
+    ("nvme", &["format", "sanitize"]),
+    ("hdparm", &["--security-erase", "--trim-sector-ranges"]),
+    ("badblocks", &["-w"]),
+    ("mdadm", &["--zero-superblock", "--create"]),
+];
+
+/// Whether a disk tool is asked to show something, or what it would do.
+fn only_looks(sight: &Sight<'_>, name: &str) -> bool {
+    const CHANGES: &[&str] = &[
+        "mklabel",
+        "mktable",
+        "mkpart",
+        "rm",
+        "resizepart",
+        "set",
+        "name",
+        "rescue",
+        "toggle",
+        "disk_set",
+        "disk_toggle",
+        "move",
+        "resize",
+    ];
+    let (options, _) = sight.options();
+    sight.has(&["--help", "--version", "-V"])
+        || match name {
+            "fdisk" | "sfdisk" | "gdisk" => sight.has(&["-l", "--list", "-d", "--dump", "-x"]),
+            "sgdisk" => sight.has(&["-p", "--print", "-v", "--verify"]) && options.len() == 1,
+            "parted" => !sight.has(CHANGES) && sight.has(&["-l", "--list", "print"]),
+            "wipefs" => sight.has(&["-n", "--no-act"]) || options.is_empty(),
+            "mke2fs" | "mkfs.ext2" | "mkfs.ext3" | "mkfs.ext4" => sight.has(&["-n"]),
+            _ => false,
+        }
+}
+
 fn devices(sight: &Sight<'_>) -> Option<Decision> {
-    let mut written: Vec<String> = sight.written().iter().map(|it| it.text.clone()).collect();
-    if sight.runs("dd") {
-        let outputs = sight
-            .command
-            .args()
-            .iter()
-            .filter_map(|it| it.text.strip_prefix("of="));
-        written.extend(outputs.map(str::to_owned));
-    }
-    let device = written
-        .iter()
-        .find(|it| absolute(it, sight.cwd()).is_some_and(|it| is_device(&it)))?;
-    deny(format!("it writes to the device `{device}`"))
+    let written = sight.written();
+    let device = written.iter().find(|word| {
+        let paths = sight.paths(word);
+        paths.iter().any(|path| is_device(path, word.glob))
+    })?;
+    deny(format!("it writes to the device {}", shown(device)))
 }
 
 fn system_files(sight: &Sight<'_>) -> Option<Decision> {
-    let mut written = sight.written();
-    if sight.runs_any(&["sed", "perl"])
-        && sight
-            .command
-            .args()
-            .iter()
-            .any(|it| it.text.starts_with("-i"))
+    let written = sight.written();
+    let is_file = |it: &PathBuf| is_of_the_system(it) || it == Path::new("/dev");
+    if let Some(file) = written
+        .iter()
+        .find(|it| sight.paths(it).iter().any(is_file))
     {
-        written.extend(sight.options().1);
+        return deny(format!(
+            "it writes to {}, which belongs to the system",
+            shown(file)
+        ));
     }
-    let file = written.into_iter().find(|it| {
-        sight
-            .path(it)
-            .is_some_and(|it| is_of_the_system(&it) || it == Path::new("/dev"))
-    })?;
-    deny(format!(
-        "it writes to {}, which belongs to the system",
-        shown(file)
-    ))
+    let hooks = sight.ground.root.join(".git/hooks");
+    let is_hook = |it: &&Word| sight.paths(it).iter().any(|it| it.starts_with(&hooks));
+    let hook = written.iter().find(is_hook)?;
+    ask(format!("it changes {}, which git will run", shown(hook)))
 }
 
 fn system_modes(sight: &Sight<'_>) -> Option<Decision> {
@@ -318,19 +423,19 @@ fn system_modes(sight: &Sight<'_>) -> Option<Decision> {
         return None;
     }
     let (options, operands) = sight.options();
-    let recursive = has_option(&options, &['R'], "recursive");
-    for operand in operands.iter().skip(1) {
-        let path = sight.path(operand)?;
-        let vital = sight.ground.standing(operand, sight.cwd()) == Standing::Vital;
+    // The mode is taken for a file of this name, which harms nobody.
+    let vital = operands.iter().find(|operand| {
+        let is_vital = sight.ground.standing(operand, sight.cwd()) == Standing::Vital;
         // `chmod -R u+w .` is housekeeping.
-        if recursive && vital && !path.starts_with(sight.ground.root) {
-            return deny(format!(
-                "it changes the modes of {} and of everything in it",
-                shown(operand)
-            ));
-        }
+        is_vital && !sight.is_within_project(operand) && !sight.is_project(operand)
+    })?;
+    match has_option(&options, &['R'], "recursive") {
+        true => deny(format!(
+            "it changes the modes of {} and of everything in it",
+            shown(vital)
+        )),
+        false => None,
     }
-    None
 }
 
 fn remote_shell(sight: &Sight<'_>) -> Option<Decision> {
@@ -341,23 +446,31 @@ fn remote_shell(sight: &Sight<'_>) -> Option<Decision> {
         .redirects
         .iter()
         .any(|it| connects(&it.target));
-    let shell = sight.runs_any(SHELLS) || sight.runs("exec");
+    // Redirections alone are those of commands in braces.
+    let shell = sight.runs_any(SHELLS) || sight.runs("exec") || sight.command.words.is_empty();
     if redirected && shell {
         return deny("it gives a shell to a network connection");
     }
     let netcat = sight.runs_any(&["nc", "ncat", "netcat"]);
-    let executes = sight.command.args().iter().any(|it| {
-        matches!(it.text.as_str(), "--exec" | "--sh-exec")
-            || it.text.starts_with('-')
-                && !it.text.starts_with("--")
-                && it.text.ends_with(['e', 'c'])
+    if netcat && sight.overview.of_shells().feeds(sight.command, sight.index) {
+        return deny("it gives a shell to a network connection");
+    }
+    let args = || sight.command.args().iter();
+    let executes = args().any(|it| match it.text.strip_prefix("--") {
+        Some(long) => matches!(
+            long.split('=').next(),
+            Some("exec" | "sh-exec" | "lua-exec")
+        ),
+        None => {
+            let letters = it.text.split('/').next().unwrap_or_default();
+            letters.starts_with('-') && letters.ends_with(['e', 'c'])
+        }
     });
     let socat = sight.runs("socat")
-        && sight
-            .command
-            .args()
-            .iter()
-            .any(|it| it.text.to_ascii_lowercase().starts_with("exec:"));
+        && args().any(|it| {
+            let text = it.text.to_ascii_lowercase();
+            text.starts_with("exec:") || text.starts_with("system:")
+        });
     match netcat && executes || socat {
         true => deny("it gives a program to a network connection"),
         false => None,
@@ -382,23 +495,29 @@ fn fork_bomb(sight: &Sight<'_>) -> Option<Decision> {
     }
 }
 
+/// What `systemctl` calls the end of a machine's work.
+const STOPS: &[&str] = &[
+    "poweroff",
+    "reboot",
+    "halt",
+    "kexec",
+    "emergency",
+    "rescue",
+    "suspend",
+    "hibernate",
+];
+
 fn power(sight: &Sight<'_>) -> Option<Decision> {
     let only_asks = sight.has(&["--help", "--version", "-c", "--show"]);
     let ends = sight.runs_any(&["shutdown", "reboot", "halt", "poweroff"]) && !only_asks
         || sight.runs_any(&["init", "telinit"])
             && sight.command.args().len() == 1
             && sight.has(&["0", "1", "6", "s", "S"])
-        || sight.runs("systemctl")
-            && sight.has(&[
-                "poweroff",
-                "reboot",
-                "halt",
-                "kexec",
-                "emergency",
-                "rescue",
-                "suspend",
-                "hibernate",
-            ]);
+        || sight.runs_any(&["systemctl", "loginctl"])
+            && sight.command.args().iter().any(|it| {
+                let target = it.text.trim_end_matches(".target");
+                STOPS.contains(&target)
+            });
     match ends {
         true => deny("it stops or restarts the machine"),
         false => None,
@@ -420,13 +539,14 @@ fn all_processes(sight: &Sight<'_>) -> Option<Decision> {
         .collect();
     // The first word may be a signal, as in `kill -1 42`.
     let targets = match args.as_slice() {
+        ["-l" | "-L" | "-0", ..] | ["-s" | "-n" | "--signal", "0", ..] => &[],
         ["-s" | "-n" | "--signal", _, rest @ ..] => rest,
-        ["-l" | "-L", ..] => &[],
         [first, rest @ ..] if first.starts_with('-') => rest,
         all => all,
     };
-    match targets.iter().find(|it| matches!(**it, "-1" | "1")) {
-        Some(&"1") => deny("it ends the first process, and with it the machine"),
+    let mut processes = targets.iter().filter_map(|it| it.parse::<i64>().ok());
+    match processes.find(|it| matches!(it, -1 | 1)) {
+        Some(1) => deny("it ends the first process, and with it the machine"),
         Some(_) => deny("it ends every process"),
         None => None,
     }

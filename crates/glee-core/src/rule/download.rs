@@ -101,6 +101,11 @@ fn code(command: &Simple) -> (Vec<Word>, bool) {
     (code, from_input)
 }
 
+/// Whether it is a shell that is told by others what to run.
+pub(super) fn runs_what_comes_in(command: &Simple) -> bool {
+    command.runs_any(SHELLS) && code(command).1
+}
+
 /// Whether the command runs something of this origin.
 fn runs(sight: &Sight<'_>, origin: &Origin) -> bool {
     let (code, from_input) = code(sight.command);
@@ -140,9 +145,9 @@ pub(super) fn saved_as(command: &Simple) -> Vec<String> {
     let outputs = command.redirects.iter().filter(|it| it.flow == Flow::Out);
     let mut saved: Vec<&str> = outputs.map(|it| it.target.text.as_str()).collect();
     let operands = || command.args().iter().filter(|it| !it.text.starts_with('-'));
-    if command.runs_any(DOWNLOADERS) {
-        downloaded_to(command, &mut saved);
-    } else if command.runs("tee") {
+    let downloaded = downloaded_to(command);
+    saved.extend(downloaded.iter().map(String::as_str));
+    if command.runs("tee") {
         saved.extend(operands().map(|it| it.text.as_str()));
     } else if command.runs_any(&["mv", "cp", "ln", "install"]) {
         saved.extend(operands().last().map(|it| it.text.as_str()));
@@ -155,7 +160,11 @@ pub(super) fn saved_as(command: &Simple) -> Vec<String> {
 }
 
 /// `-o x`, `-ox`, `-qO x`, `--output=x`; without them as the address says, where the program does so.
-fn downloaded_to<'a>(command: &'a Simple, saved: &mut Vec<&'a str>) {
+pub(super) fn downloaded_to(command: &Simple) -> Vec<String> {
+    let mut saved: Vec<&str> = Vec::new();
+    if !command.runs_any(DOWNLOADERS) {
+        return Vec::new();
+    }
     let args = command.args();
     let is_curl = command.runs("curl");
     let named_by = if command.runs_any(&["wget", "wget2"]) {
@@ -187,11 +196,12 @@ fn downloaded_to<'a>(command: &'a Simple, saved: &mut Vec<&'a str>) {
         named |= file.is_some();
         saved.extend(file);
     }
-    if named || !as_address {
-        return;
+    if !named && as_address {
+        let addresses = args.iter().filter(|it| !it.text.starts_with('-'));
+        let files = addresses.filter_map(|it| it.text.split(['?', '#']).next());
+        saved.extend(files.map(file_name));
     }
-    let addresses = args.iter().filter(|it| !it.text.starts_with('-'));
-    saved.extend(addresses.filter_map(|it| it.text.split(['?', '#']).next()));
+    saved.into_iter().map(str::to_owned).collect()
 }
 
 /// Programs that turn what they read into something else.

@@ -8,6 +8,7 @@ mod overview;
 pub mod permit;
 pub mod place;
 pub mod reach;
+mod secrets;
 pub mod sensitive;
 
 use crate::policy::{Case, Decision, Rule};
@@ -41,12 +42,18 @@ impl Rule for Readable {
     }
 
     fn judge(&self, case: &Case<'_>) -> Result<Decision, String> {
-        match &case.reach().unreadable {
-            None => Ok(Decision::Allow),
-            Some(why) => Ok(Decision::Deny {
-                reason: why.to_string(),
-            }),
+        let reach = case.reach();
+        if let Some(why) = &reach.unreadable {
+            let reason = why.to_string();
+            return Ok(Decision::Deny { reason });
         }
+        // A script may be in another language; who runs it may know.
+        Ok(match &reach.doubtful {
+            None => Decision::Allow,
+            Some(why) => Decision::Ask {
+                reason: format!("{why}, and its language is not named"),
+            },
+        })
     }
 }
 

@@ -5,13 +5,14 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::download::{decodes, downloads, saved_as};
+use super::download::{decodes, downloads, runs_what_comes_in, saved_as};
 use crate::shell::{Flow, Script, Simple, Word};
 
 pub(super) struct Overview<'a> {
     script: &'a Script,
     downloaded: OnceCell<Origin>,
     decoded: OnceCell<Origin>,
+    of_shells: OnceCell<Origin>,
     /// How many of the commands before each one are calls of the function they stand in.
     calls_before: OnceCell<Vec<usize>>,
 }
@@ -22,6 +23,7 @@ impl<'a> Overview<'a> {
             script,
             downloaded: OnceCell::new(),
             decoded: OnceCell::new(),
+            of_shells: OnceCell::new(),
             calls_before: OnceCell::new(),
         }
     }
@@ -34,6 +36,12 @@ impl<'a> Overview<'a> {
     pub(super) fn decoded(&self) -> &Origin {
         self.decoded
             .get_or_init(|| Origin::of(self.script, decodes))
+    }
+
+    /// What shells print that are told by others what to run.
+    pub(super) fn of_shells(&self) -> &Origin {
+        self.of_shells
+            .get_or_init(|| Origin::of(self.script, runs_what_comes_in))
     }
 
     /// How many of these commands are calls of the function they stand in.

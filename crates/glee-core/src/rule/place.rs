@@ -3,6 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use crate::glob;
+use crate::port::Files;
 use crate::shell::{GAP, Word};
 
 /// What a project's rules know of the machine.
@@ -10,6 +11,7 @@ use crate::shell::{GAP, Word};
 pub struct Ground<'a> {
     pub root: &'a Path,
     pub home: Option<&'a Path>,
+    pub files: &'a dyn Files,
 }
 
 /// What would be lost with a path.
@@ -58,23 +60,59 @@ impl Ground<'_> {
         };
         // `x/*` is all of x, and `x/$y` may be.
         let mut guessed = false;
+        let mut inside = false;
         while let Some(name) = path.file_name().map(|it| it.to_string_lossy().into_owned()) {
             let all = word.glob && name.chars().all(|c| "*?.[]!^".contains(c));
             let gap = !word.known && name.chars().all(|c| c == GAP);
             if !all && !gap {
                 break;
             }
+            inside = true;
             guessed |= gap;
             path.pop();
         }
         if !word.known && path.to_string_lossy().contains(GAP) {
             return Standing::Unknown;
         }
-        let standing = self.standing_of(&path);
+        if word.glob && self.may_be_vital(&path) {
+            return Standing::Vital;
+        }
+        // What is deleted is the link itself, but what lies behind one on the way.
+        let real = match (path.parent(), path.file_name()) {
+            (Some(parent), Some(name)) if !inside => self.files.resolve(parent).join(name),
+            _ => self.files.resolve(&path),
+        };
+        let standing = match self.standing_of(&real) {
+            Standing::Vital => Standing::Vital,
+            _ => self.standing_of(&path),
+        };
         match (standing, guessed) {
             (Standing::Vital, true) if path.starts_with(self.root) => Standing::Unknown,
             (Standing::Own | Standing::Elsewhere, true) => Standing::Unknown,
             _ => standing,
+        }
+    }
+
+    /// Whether a pattern fits something that must not be lost.
+    fn may_be_vital(&self, pattern: &Path) -> bool {
+        let of_the_project = OF_THE_PROJECT.iter().map(|it| self.root.join(it));
+        let mut places = SYSTEM.iter().map(PathBuf::from).chain(of_the_project);
+        let parts = pattern.components().count();
+        let is_home =
+            |home: &Path| parts == home.components().count() && fits_so_far(pattern, home);
+        self.home.is_some_and(is_home)
+            || places.any(|it| parts >= it.components().count() && fits_so_far(pattern, &it))
+    }
+
+    /// Where a text leads: as it stands, and after links.
+    pub fn paths(&self, text: &str, cwd: Option<&str>) -> Vec<PathBuf> {
+        let Some(path) = absolute(text, cwd) else {
+            return Vec::new();
+        };
+        let real = self.files.resolve(&path);
+        match real == path {
+            true => vec![path],
+            false => vec![path, real],
         }
     }
 
@@ -105,9 +143,18 @@ impl Ground<'_> {
     }
 }
 
+/// Whether each part of a pattern fits the part of the place, as far as the place goes.
+fn fits_so_far(pattern: &Path, place: &Path) -> bool {
+    let pairs = pattern.components().zip(place.components());
+    pairs.into_iter().all(|(pattern, part)| {
+        let pattern = pattern.as_os_str().to_string_lossy();
+        glob::matches(&pattern, &part.as_os_str().to_string_lossy())
+    })
+}
+
 /// A path from a word: absolute, without `.` and `..`, or nothing where the directory is not known.
 pub fn absolute(text: &str, cwd: Option<&str>) -> Option<PathBuf> {
-    let text = text.strip_prefix("file://").unwrap_or(text);
+    let text = file_of_url(text).unwrap_or(text);
     let path = match (text.starts_with('/'), cwd) {
         (true, _) => PathBuf::from(text),
         (false, Some(cwd)) => Path::new(cwd).join(text),
@@ -122,127 +169,57 @@ pub fn absolute(text: &str, cwd: Option<&str>) -> Option<PathBuf> {
             }
             _ => {}
         }
+        // Every process sees the same root there.
+        let parts: Vec<_> = out.iter().collect();
+        if parts.len() == 4 && parts[1] == "proc" && parts[3] == "root" {
+            out = PathBuf::from("/");
+        }
     }
     Some(out)
 }
 
+/// `file:///x`, `file://localhost/x` and `FILE:/x`.
+fn file_of_url(text: &str) -> Option<&str> {
+    let scheme = text
+        .get(..5)
+        .filter(|it| it.eq_ignore_ascii_case("file:"))?;
+    let rest = &text[scheme.len()..];
+    match rest.strip_prefix("//") {
+        Some(rest) => rest.find('/').map(|at| &rest[at..]),
+        None => rest.starts_with('/').then_some(rest),
+    }
+}
+
 /// System files that nothing should write to.
 pub fn is_of_the_system(path: &Path) -> bool {
-    const WRITTEN_BY_MANY: &[&str] = &["/dev", "/var", "/run", "/proc/self"];
+    const WRITTEN_BY_MANY: &[&str] = &["/dev", "/var", "/run", "/proc/self", "/usr/local"];
     let below = |places: &[&str]| places.iter().any(|it| path.starts_with(it));
     below(SYSTEM) && !below(WRITTEN_BY_MANY)
 }
 
 /// Devices whose content is a disk or memory.
-pub fn is_device(path: &Path) -> bool {
+pub fn is_device(path: &Path, is_pattern: bool) -> bool {
     const DEVICES: &[&str] = &[
         "sd", "hd", "vd", "xvd", "nvme", "mmcblk", "disk", "rdisk", "dm-", "mapper", "loop", "md",
         "nbd", "mtd", "sr", "mem", "kmem", "port", "block",
     ];
+    const EXAMPLES: &[&str] = &[
+        "/dev/sda",
+        "/dev/sda1",
+        "/dev/vda",
+        "/dev/nvme0n1",
+        "/dev/mem",
+    ];
+    if is_pattern
+        && EXAMPLES
+            .iter()
+            .any(|it| glob::matches(&path.to_string_lossy(), it))
+    {
+        return true;
+    }
     let Ok(inside) = path.strip_prefix("/dev") else {
         return false;
     };
     let name = inside.to_string_lossy();
     DEVICES.iter().any(|it| name.starts_with(it))
-}
-
-/// Files that hold what gives access to something else.
-#[derive(Clone, Copy)]
-enum Mark {
-    /// This very path.
-    Exactly(&'static str),
-    /// A file or directory of this name, wherever it stands, and what is in it.
-    Named(&'static str),
-    /// A path that ends so, and what is in it.
-    Ending(&'static [&'static str]),
-}
-
-const SENSITIVE: &[(Mark, &str)] = &[
-    (Mark::Exactly("/etc/passwd"), "the list of users"),
-    (Mark::Exactly("/etc/passwd-"), "the list of users"),
-    (
-        Mark::Exactly("/etc/master.passwd"),
-        "the passwords of users",
-    ),
-    (Mark::Exactly("/etc/shadow"), "the passwords of users"),
-    (Mark::Exactly("/etc/shadow-"), "the passwords of users"),
-    (Mark::Exactly("/etc/gshadow"), "the passwords of groups"),
-    (Mark::Exactly("/etc/sudoers"), "who may become root"),
-    (Mark::Exactly("/etc/sudoers.d"), "who may become root"),
-    (Mark::Named(".ssh"), "ssh keys"),
-    (Mark::Named("id_rsa"), "an ssh key"),
-    (Mark::Named("id_dsa"), "an ssh key"),
-    (Mark::Named("id_ecdsa"), "an ssh key"),
-    (Mark::Named("id_ecdsa_sk"), "an ssh key"),
-    (Mark::Named("id_ed25519"), "an ssh key"),
-    (Mark::Named("id_ed25519_sk"), "an ssh key"),
-    (Mark::Named(".env"), "secrets of a program"),
-    (Mark::Named(".netrc"), "passwords"),
-    (Mark::Named(".git-credentials"), "passwords of git"),
-    (Mark::Named(".gnupg"), "keys of gnupg"),
-    (
-        Mark::Ending(&[".aws", "credentials"]),
-        "credentials of a cloud",
-    ),
-    (
-        Mark::Ending(&[".config", "gcloud"]),
-        "credentials of a cloud",
-    ),
-    (
-        Mark::Ending(&[".kube", "config"]),
-        "credentials of a cluster",
-    ),
-    (
-        Mark::Ending(&[".docker", "config.json"]),
-        "credentials of a registry",
-    ),
-    (
-        Mark::Ending(&["proc", "self", "environ"]),
-        "the environment of a process",
-    ),
-];
-
-/// Endings of files that stand beside sensitive ones to show their form.
-const HARMLESS: &[&str] = &[".example", ".sample", ".template", ".dist", ".pub"];
-
-/// What a sensitive file holds, if this is one. In a pattern, or a path with gaps, a part that has a
-/// letter to tell by stands for whatever it fits; one that stands for everything does not.
-pub fn sensitive(path: &Path, open: bool) -> Option<&'static str> {
-    let parts: Vec<String> = path
-        .components()
-        .filter_map(|it| match it {
-            Component::Normal(name) => Some(name.to_string_lossy().into_owned()),
-            _ => None,
-        })
-        .collect();
-    let last = parts.last()?;
-    if HARMLESS.iter().any(|it| last.ends_with(it)) {
-        return None;
-    }
-    let fit = |part: &str, name: &str| fits(part, name, open);
-    let found = SENSITIVE.iter().find(|(mark, _)| match mark {
-        Mark::Exactly(whole) => {
-            let mut names = whole[1..].split('/');
-            parts.len() >= names.clone().count()
-                && parts
-                    .iter()
-                    .all(|part| names.next().is_none_or(|name| fit(part, name)))
-        }
-        Mark::Named(".env") => fit(last, ".env") || last.starts_with(".env."),
-        Mark::Named(name) => parts.iter().any(|part| fit(part, name)),
-        Mark::Ending(names) => parts.windows(names.len()).any(|window| {
-            window
-                .iter()
-                .zip(*names)
-                .all(|(part, name)| fit(part, name))
-        }),
-    });
-    found.map(|(_, what)| *what)
-}
-
-fn fits(part: &str, name: &str, open: bool) -> bool {
-    if !open || !part.contains(['*', '?', '[', GAP]) {
-        return part == name;
-    }
-    part.contains(|c: char| c.is_alphanumeric()) && glob::matches(&part.replace(GAP, "*"), name)
 }

@@ -21,10 +21,12 @@ pub const INPUTS: &[(Meaning, &[&str])] = &[
             "commandline",
             "shell",
             "shellcommand",
-            "script",
             "bash",
+            "commands",
+            "cmds",
         ],
     ),
+    (Meaning::Script, &["script", "scripts"]),
     (Meaning::Words, &["args", "arguments", "argv"]),
     (
         Meaning::Language,
@@ -69,19 +71,24 @@ pub const INPUTS: &[(Meaning, &[&str])] = &[
             "outputfile",
         ],
     ),
+    (Meaning::Address, &["url", "uri"]),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meaning {
     /// Read as a shell would read it. A list is an argument vector.
     Line,
+    /// The same, but it may be in another language that nobody names.
+    Script,
     /// More words for the line beside it.
     Words,
-    /// Says in which language the line beside it is; only shells' are read.
+    /// Says in which language the line beside it is; what is in one that is no shell's is not read.
     Language,
     /// The directory the line beside it runs in, and a path.
     Place,
     Path,
+    /// A path where it says `file:`.
+    Address,
 }
 
 /// The commands a call would run and the paths it names.
@@ -92,6 +99,8 @@ pub struct Reach {
     pub paths: Vec<String>,
     /// Why a command could not be read.
     pub unreadable: Option<Unreadable>,
+    /// The same of what may be no command.
+    pub doubtful: Option<Unreadable>,
 }
 
 impl Reach {
@@ -163,11 +172,23 @@ impl Reach {
                 .map(|(_, value)| value)
         };
         for (name, value) in args {
-            match meaning(name) {
-                Some(Meaning::Path | Meaning::Place) => self.paths.extend(texts(value)),
-                Some(Meaning::Line) => {
+            let meaning = meaning(name);
+            match meaning {
+                Some(Meaning::Path | Meaning::Place | Meaning::Address) => {
+                    let paths = texts(value).into_iter().map(|it| it.trim().to_owned());
+                    let is_path = |it: &String| match it.split_once(':') {
+                        Some((scheme, rest))
+                            if rest.starts_with("//") || meaning == Some(Meaning::Address) =>
+                        {
+                            scheme.eq_ignore_ascii_case("file")
+                        }
+                        _ => meaning != Some(Meaning::Address),
+                    };
+                    self.paths.extend(paths.filter(is_path));
+                }
+                Some(Meaning::Line | Meaning::Script) => {
                     let language = given(Meaning::Language).and_then(Value::as_str);
-                    if language.is_some_and(|it| !is_shell(it)) {
+                    if language.is_some_and(is_another_language) {
                         continue;
                     }
                     let cwd = at(given(Meaning::Place).and_then(Value::as_str));
@@ -175,9 +196,14 @@ impl Reach {
                         cwd: Some(&cwd),
                         home,
                     };
-                    let more = given(Meaning::Words).map(texts).unwrap_or_default();
-                    if let Value::String(line) = value {
-                        self.add(shell::read(line, at));
+                    let more = given(Meaning::Words).map(words_of).unwrap_or_default();
+                    for line in lines(value) {
+                        match shell::read(&line, at) {
+                            Err(why) if meaning == Some(Meaning::Script) => {
+                                self.doubtful = Some(why);
+                            }
+                            script => self.add(script),
+                        }
                     }
                     if value.is_array() || !more.is_empty() {
                         let mut words = texts(value);
@@ -185,8 +211,7 @@ impl Reach {
                         self.add(shell::read_words(words, None, at));
                     }
                 }
-                Some(Meaning::Words | Meaning::Language) => {}
-                None => {}
+                Some(Meaning::Words | Meaning::Language) | None => {}
             }
             match value {
                 Value::Object(inner) => self.walk(inner, at, home),
@@ -217,18 +242,93 @@ fn meaning(name: &str) -> Option<Meaning> {
         .map(|(meaning, _)| *meaning)
 }
 
-fn is_shell(language: &str) -> bool {
-    let language = language.to_ascii_lowercase();
-    language == "shell" || shell::SHELLS.contains(&language.as_str())
+/// Languages that are not read. A word that is none of them may be anything, and the line is read.
+const LANGUAGES: &[&str] = &[
+    "python",
+    "py",
+    "ipython",
+    "javascript",
+    "js",
+    "typescript",
+    "ts",
+    "node",
+    "nodejs",
+    "deno",
+    "bun",
+    "ruby",
+    "rb",
+    "perl",
+    "php",
+    "lua",
+    "r",
+    "rscript",
+    "julia",
+    "go",
+    "rust",
+    "java",
+    "kotlin",
+    "scala",
+    "c",
+    "cpp",
+    "c++",
+    "csharp",
+    "c#",
+    "swift",
+    "sql",
+    "powershell",
+    "pwsh",
+    "applescript",
+    "html",
+    "css",
+    "json",
+    "yaml",
+];
+
+fn is_another_language(given: &str) -> bool {
+    let given = given.trim().to_ascii_lowercase();
+    let name = given.rsplit('/').next().unwrap_or_default();
+    // A version may follow the name.
+    let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    LANGUAGES.contains(&name) || LANGUAGES.contains(&plain)
 }
 
+/// The texts in a value, and in lists in it; what is in an object goes by its own names.
 fn texts(value: &Value) -> Vec<String> {
     match value {
         Value::String(text) => vec![text.clone()],
-        Value::Array(items) => items
-            .iter()
-            .filter_map(|it| it.as_str().map(str::to_owned))
-            .collect(),
+        Value::Array(items) => items.iter().flat_map(texts).collect(),
         _ => Vec::new(),
+    }
+}
+
+/// How an object calls the line it holds.
+const LINES: &[&str] = &["line", "text", "value", "run", "string"];
+
+/// The lines to read: the text itself, one in an object, and what stands in a list like a line.
+fn lines(value: &Value) -> Vec<String> {
+    match value {
+        Value::Array(items) => {
+            let texts = items.iter().flat_map(texts);
+            let first = items.first().and_then(Value::as_str);
+            let is_words = first.is_some_and(|it| !it.trim().contains(char::is_whitespace));
+            texts
+                .filter(|it| !is_words && it.trim().contains(char::is_whitespace))
+                .collect()
+        }
+        Value::Object(fields) => {
+            let lines = fields
+                .iter()
+                .filter(|(name, _)| LINES.contains(&name.as_str()));
+            lines.flat_map(|(_, value)| texts(value)).collect()
+        }
+        value => texts(value),
+    }
+}
+
+/// More words: a list, or a text that is split as a shell would do it.
+fn words_of(value: &Value) -> Vec<String> {
+    match value {
+        Value::String(text) => text.split_whitespace().map(str::to_owned).collect(),
+        value => texts(value),
     }
 }

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::place::{absolute, sensitive};
+use super::place::absolute;
+use super::secrets::sensitive;
 use crate::policy::{Case, Decision, Rule};
 use crate::port::Files;
 use crate::shell::{Flow, GAP, Simple, Word, own_words};
@@ -60,10 +61,30 @@ const NAMES_ONLY: &[&str] = &[
     "declare", "local", "readonly", "typeset", "tree", "exit", "return", "set", "alias", "trap",
 ];
 
-/// Programs whose first word is a pattern or a program.
-const PATTERN_FIRST: &[&str] = &[
-    "grep", "egrep", "fgrep", "zgrep", "rg", "ag", "sed", "gsed", "awk", "gawk", "jq", "yq",
+/// Programs whose first word is a pattern or a program, and their options with values.
+const PATTERN_FIRST: &[(&[&str], &[&str])] = &[
+    (
+        &["grep", "egrep", "fgrep", "zgrep", "rg", "ag"],
+        &[
+            "-A", "-B", "-C", "-m", "-t", "-T", "-g", "-d", "-D", "--type", "--glob",
+        ],
+    ),
+    (&["sed", "gsed", "awk", "gawk"], &["-F", "-v", "-l"]),
+    (&["jq", "yq"], &["--indent", "--tab"]),
 ];
+
+/// Options whose value is a pattern for names.
+const FOR_NAMES: &[&str] = &[
+    "--exclude",
+    "--include",
+    "--exclude-dir",
+    "--ignore",
+    "--glob",
+    "--iglob",
+];
+
+/// What git does without a look into the files it names.
+const GIT_NAMES_ONLY: &[&str] = &["check-ignore", "ls-files", "status", "log", "blame-ignore"];
 
 /// The words that may name a file which is read or written.
 fn operands(command: &Simple) -> Vec<&Word> {
@@ -76,8 +97,14 @@ fn operands(command: &Simple) -> Vec<&Word> {
     if NAMES_ONLY.contains(&name) {
         return Vec::new();
     }
-    if name == "git" && (has(&["rm"]) && has(&["--cached"]) || has(&["check-ignore"])) {
-        return Vec::new();
+    if name == "git" {
+        let shows = has(&["-p", "-u", "--patch", "-L", "--no-index"]);
+        if has(&["rm"]) && has(&["--cached"]) || has(GIT_NAMES_ONLY) && !shows {
+            return Vec::new();
+        }
+        if let Some(at) = words.iter().position(|it| it.text == "grep") {
+            return without_pattern(&words[at + 1..], PATTERN_FIRST[0].1);
+        }
     }
     // Taking access away from others is no way to read.
     if name == "chmod"
@@ -87,15 +114,52 @@ fn operands(command: &Simple) -> Vec<&Word> {
     {
         return Vec::new();
     }
-    if PATTERN_FIRST.contains(&name) && !has(&["-e", "-f", "--regexp", "--file", "--expression"]) {
-        let pattern = words.iter().position(|it| !it.text.starts_with('-'));
-        let files = words
-            .iter()
-            .enumerate()
-            .filter(|(at, _)| Some(*at) != pattern);
-        return files.map(|(_, word)| word).collect();
+    let known = PATTERN_FIRST.iter().find(|it| it.0.contains(&name));
+    if let Some((_, valued)) = known
+        && !has(&["-e", "-f", "--regexp", "--file", "--expression"])
+    {
+        let skip = usize::from(name == "yq" && has(&["e", "eval", "ea", "eval-all"]));
+        return without_pattern(words.get(skip..).unwrap_or_default(), valued);
     }
-    words.iter().collect()
+    let end = words.iter().position(|it| name == "zip" && it.text == "-x");
+    without_names(&words[..end.unwrap_or(words.len())])
+}
+
+/// Without the first word that is neither an option nor the value of one.
+fn without_pattern<'a>(words: &'a [Word], valued: &[&str]) -> Vec<&'a Word> {
+    let mut left = without_names(words);
+    let mut at = 0;
+    while let Some(word) = left.get(at) {
+        at += match word.text.as_str() {
+            // `jq --arg name value`
+            "--arg" | "--argjson" => 3,
+            text if valued.contains(&text) => 2,
+            text if text.starts_with('-') && text.len() > 1 => 1,
+            _ => {
+                left.remove(at);
+                break;
+            }
+        };
+    }
+    left
+}
+
+/// Without patterns for names, such as those that are left out.
+fn without_names(words: &[Word]) -> Vec<&Word> {
+    let mut left = Vec::new();
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let (option, glued) = match word.text.split_once('=') {
+            Some((option, _)) => (option, true),
+            None => (word.text.as_str(), false),
+        };
+        match FOR_NAMES.contains(&option) {
+            true if glued => {}
+            true => drop(words.next()),
+            false => left.push(word),
+        }
+    }
+    left
 }
 
 /// What the file holds that a word names, directly or by a link.
@@ -156,6 +220,11 @@ fn candidates(text: &str) -> Vec<&str> {
     {
         found.extend([host, path.split(':').next().unwrap_or_default()]);
     }
-    found.retain(|it| !it.is_empty() && Path::new(it) != Path::new("/"));
+    // What an address names lies on another machine.
+    let is_here = |it: &&str| match it.split_once("://") {
+        Some((scheme, _)) => scheme.eq_ignore_ascii_case("file"),
+        None => true,
+    };
+    found.retain(|it| !it.is_empty() && Path::new(it) != Path::new("/") && is_here(it));
     found
 }

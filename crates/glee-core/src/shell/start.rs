@@ -37,6 +37,10 @@ impl Shell {
                 Some(text) => self.word_text(&text, &command.fed_by),
                 None => self.run_input(&command),
             },
+            "script" => match value_of(&command.words, 'c', "command") {
+                Some(text) => self.word_text(&text, &command.fed_by),
+                None => Ok(()),
+            },
             "at" | "batch" => self.run_input(&command),
             "trap" | "alias" => self.run_later(name, &command),
             "find" | "gfind" | "fd" | "fdfind" => self.run_find(index, &command),
@@ -69,7 +73,7 @@ impl Shell {
         let call = wrapper.call(&command.words);
         let words = command.words[call.at..].to_vec();
         match name {
-            "runuser" | "script" | "flock" => {
+            "runuser" | "flock" => {
                 if let Some(text) = value_of(&command.words, 'c', "command") {
                     return self.word_text(&text, &command.fed_by);
                 }

@@ -202,6 +202,10 @@ impl Wrapper {
                 break;
             }
             call.at += 1;
+            // What `env -S` splits comes before all that follows.
+            if call.has(&["S", "split-string"]) && self.name == "env" {
+                break;
+            }
         }
         call.at = call.at.min(words.len());
         call
