@@ -31,6 +31,15 @@ pub fn matches(pattern: &str, text: &str) -> bool {
     pattern[p..].iter().all(|it| matches!(it, Piece::Any))
 }
 
+/// Whether no text can fit: `[z-a]`.
+pub fn fits_nothing(pattern: &str) -> bool {
+    let is_empty = |it: &Piece| match it {
+        Piece::Set { of, not } => !not && of.iter().all(|(from, to)| from > to),
+        _ => false,
+    };
+    pieces(pattern).iter().any(is_empty)
+}
+
 enum Piece {
     Any,
     One,

@@ -480,7 +480,11 @@ fn remote_shell(sight: &Sight<'_>) -> Option<Decision> {
 fn fork_bomb(sight: &Sight<'_>) -> Option<Decision> {
     let calls = |range| sight.overview.calls_of_itself(range) > 0;
     let fed_by_itself = || sight.command.fed_by.iter().any(|it| calls(it.clone()));
-    if calls(sight.index..sight.index + 1) && (sight.command.background || fed_by_itself()) {
+    // Without words to tell it when to stop, twice in a row never ends: `f;f`.
+    let at = sight.index;
+    let is_bare = sight.command.words.len() == 1;
+    let again = || is_bare && at > 0 && calls(at - 1..at);
+    if calls(at..at + 1) && (sight.command.background || fed_by_itself() || again()) {
         return deny("it starts itself without end");
     }
     let code = sight.command.args().iter().any(|it| {

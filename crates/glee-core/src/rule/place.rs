@@ -144,7 +144,7 @@ impl Ground<'_> {
 }
 
 /// Whether each part of a pattern fits the part of the place, as far as the place goes.
-fn fits_so_far(pattern: &Path, place: &Path) -> bool {
+pub fn fits_so_far(pattern: &Path, place: &Path) -> bool {
     let pairs = pattern.components().zip(place.components());
     pairs.into_iter().all(|(pattern, part)| {
         let pattern = pattern.as_os_str().to_string_lossy();
@@ -220,6 +220,19 @@ pub fn is_device(path: &Path, is_pattern: bool) -> bool {
     let Ok(inside) = path.strip_prefix("/dev") else {
         return false;
     };
+    // `/dev/group/volume` is a disk too.
+    const DIRECTORIES: &[&str] = &[
+        "shm",
+        "pts",
+        "fd",
+        "tcp",
+        "udp",
+        "mqueue",
+        "hugepages",
+        "snd",
+    ];
+    let is_volume =
+        inside.components().count() == 2 && !DIRECTORIES.iter().any(|it| inside.starts_with(it));
     let name = inside.to_string_lossy();
-    DEVICES.iter().any(|it| name.starts_with(it))
+    is_volume || DEVICES.iter().any(|it| name.starts_with(it))
 }

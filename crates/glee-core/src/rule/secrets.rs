@@ -89,6 +89,10 @@ const SENSITIVE: &[(Mark, &str)] = &[
 /// Endings of files that stand beside sensitive ones to show their form.
 const HARMLESS: &[&str] = &[".example", ".sample", ".template", ".dist", ".pub"];
 
+pub(super) fn is_harmless(name: &str) -> bool {
+    HARMLESS.iter().any(|it| name.ends_with(it))
+}
+
 /// What a sensitive file holds, if this is one. In a pattern, or a path with gaps, a part that has a
 /// letter to tell by stands for whatever it fits; one that stands for everything does not, except on
 /// the way to a file that is named.
@@ -101,7 +105,7 @@ pub(super) fn sensitive(path: &Path, open: bool) -> Option<&'static str> {
         })
         .collect();
     let last = parts.last()?;
-    if HARMLESS.iter().any(|it| last.ends_with(it)) {
+    if is_harmless(last) {
         return None;
     }
     if parts.len() > 2 && parts[0] == "proc" && last == "environ" {

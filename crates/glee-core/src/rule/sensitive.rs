@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::place::absolute;
-use super::secrets::sensitive;
+use super::secrets::{is_harmless, sensitive};
 use crate::policy::{Case, Decision, Rule};
 use crate::port::Files;
 use crate::shell::{Flow, GAP, Simple, Word, own_words};
@@ -32,6 +32,7 @@ impl Rule for SensitiveFiles {
                 return Ok(deny(path, what));
             }
         }
+        let mut asked = Decision::Allow;
         for command in reach.scripts.iter().flat_map(|it| &it.commands) {
             let files = command
                 .redirects
@@ -39,18 +40,58 @@ impl Rule for SensitiveFiles {
                 .filter(|it| matches!(it.flow, Flow::In | Flow::Out));
             let words = files.map(|it| &*it.target).chain(operands(command));
             for word in words {
-                if let Some(what) = touched(word, command.cwd.as_deref(), case.files) {
+                let found = touched(word, command.cwd.as_deref(), case.files);
+                let Some(what) = found.or_else(|| touched_by_tar(word, command, case.files)) else {
+                    continue;
+                };
+                if !only_uses(command, word) {
                     return Ok(deny(&word.text, what));
                 }
+                let reason = format!("it uses `{}`, which holds {what}", shown(&word.text));
+                asked = asked.or_stricter(Decision::Ask { reason });
             }
         }
-        Ok(Decision::Allow)
+        Ok(asked)
     }
+}
+
+/// Whether a file is only named for a program that is made to use it, or only made: `ssh -i key`,
+/// `--env-file .env`, `touch .env`, `cp .env.example .env`.
+fn only_uses(command: &Simple, word: &Word) -> bool {
+    let args = command.args();
+    let at = args.iter().position(|it| std::ptr::eq(it, word));
+    let before = at.and_then(|at| args.get(at.checked_sub(1)?));
+    let before = before.map_or("", |it| it.text.as_str());
+    let is_last = at == args.len().checked_sub(1);
+    let is_example = |it: &Word| !it.text.starts_with('-') && is_harmless(&it.text);
+    before == "--env-file"
+        || word.text.starts_with("--env-file=")
+        || before == "-i" && command.runs_any(&["ssh", "scp", "sftp", "ssh-copy-id"])
+        || command.runs("touch")
+        || command.runs("cp") && is_last && args.len() == 2 && is_example(&args[0])
+}
+
+/// `tar -C /etc -c shadow` names a file elsewhere.
+fn touched_by_tar(word: &Word, command: &Simple, files: &dyn Files) -> Option<&'static str> {
+    if !command.runs_any(&["tar", "gtar", "bsdtar"]) {
+        return None;
+    }
+    let args = command.args();
+    let at = args
+        .iter()
+        .position(|it| matches!(it.text.as_str(), "-C" | "--directory" | "--cd"))?;
+    let place = args.get(at + 1).filter(|it| it.known)?;
+    let place = absolute(&place.text, command.cwd.as_deref())?;
+    touched(word, Some(&place.to_string_lossy()), files)
+}
+
+fn shown(path: &str) -> String {
+    path.replace(GAP, "…")
 }
 
 fn deny(path: &str, what: &str) -> Decision {
     Decision::Deny {
-        reason: format!("`{}` holds {what}", path.replace(GAP, "…")),
+        reason: format!("`{}` holds {what}", shown(path)),
     }
 }
 
@@ -194,7 +235,7 @@ fn touched(word: &Word, cwd: Option<&str>, files: &dyn Files) -> Option<&'static
 const LONGEST_PATH: usize = 4096;
 
 /// The paths in a word: `x`, `--file=x`, `-fx`, `@x`, `x:/y`.
-fn candidates(text: &str) -> Vec<&str> {
+pub(super) fn candidates(text: &str) -> Vec<&str> {
     if text.is_empty() || text.len() > LONGEST_PATH || text.contains(['\n', '\0']) {
         return Vec::new();
     }

@@ -11,7 +11,7 @@ use crate::port::{Caller, Files};
 use crate::schema::Schema;
 use crate::template::{Names, Template};
 
-/// A machine with a home and two links.
+/// A machine with a home and three links.
 pub(super) struct Machine(HashMap<PathBuf, PathBuf>);
 
 impl Machine {
@@ -19,6 +19,7 @@ impl Machine {
         let links = [
             ("/srv/project/notes", "/etc/passwd"),
             ("/srv/project/keys-of-ada", "/home/ada/.ssh"),
+            ("/srv/project/l", "/"),
         ];
         Machine(links.map(|(from, to)| (from.into(), to.into())).into())
     }
@@ -124,6 +125,10 @@ fn word(decision: &Decision) -> &'static str {
     }
 }
 
+fn line_of(cell: &str) -> String {
+    cell.replace('⏎', "\n").replace('␍', "\r")
+}
+
 #[test]
 fn every_line_of_the_table() {
     let table = include_str!("testdata/commands.tsv");
@@ -135,7 +140,7 @@ fn every_line_of_the_table() {
             panic!("three cells: {line}");
         };
         count += 1;
-        let (found, by) = verdict(&python(), &json!({"command": text.replace('⏎', "\n")}));
+        let (found, by) = verdict(&python(), &json!({"command": line_of(text)}));
         if (word(&found), by.as_str()) != (decision, rule) {
             wrong.push(format!(
                 "{text}\n    is {by}: {:?}, not {decision} by {rule}",
@@ -165,8 +170,11 @@ fn without_any_one_default_rule_the_table_does_not_hold() {
             .lines()
             .filter(|it| it.split('\t').nth(1) == Some(&name));
         let missed = lines.filter(|line| {
-            let text = line.splitn(3, '\t').nth(2).unwrap().replace('⏎', "\n");
-            let args = json!({"command": text}).as_object().unwrap().clone();
+            let text = line.splitn(3, '\t').nth(2).unwrap();
+            let args = json!({"command": line_of(text)})
+                .as_object()
+                .unwrap()
+                .clone();
             let case = Case::new(&spec, &args, &caller, Path::new("/srv/project"), &machine);
             !line.starts_with(word(&judge(&rules, &case).0))
         });
@@ -202,6 +210,40 @@ fn which_arguments_are_looked_at() {
         (json!({"text": "rm -rf /"}), "allow"),
         (json!({"content": "/etc/passwd"}), "allow"),
         (json!({"message": ".env"}), "allow"),
+        (json!({"commands":["rm -rf /"]}), "deny"),
+        (json!({"command":["rm -rf /"]}), "deny"),
+        (json!({"command":["sh","-c","rm -rf /"]}), "deny"),
+        (json!({"command":{"line":"rm -rf /"}}), "deny"),
+        (
+            json!({"command":"rm -rf /","interpreter":"/bin/bash"}),
+            "deny",
+        ),
+        (json!({"command":"rm -rf /","lang":"en"}), "deny"),
+        (json!({"command":"rm -rf /","runtime":"docker"}), "deny"),
+        (json!({"command":"rm -rf /","language":"bash "}), "deny"),
+        (json!({"command":"rm -rf /","language":"python"}), "allow"),
+        (
+            json!({"command":"rm -rf /","language":"/usr/bin/python3.12"}),
+            "allow",
+        ),
+        (json!({"script":"print('x')"}), "ask"),
+        (json!({"script":"rm -rf /"}), "deny"),
+        (json!({"script":"print('x')","language":"python"}), "allow"),
+        (json!({"path":" /etc/passwd"}), "deny"),
+        (json!({"path":"file:///etc/shadow"}), "deny"),
+        (json!({"url":"file:///etc/shadow"}), "deny"),
+        (json!({"url":"https://example.com/.env"}), "allow"),
+        (json!({"url":"example.com/.env"}), "allow"),
+        (json!({"path":["a",["/etc/shadow"]]}), "deny"),
+        (json!({"path":"/proc/self/root/etc/shadow"}), "deny"),
+        (json!({"command":"rm","args":"-rf /"}), "deny"),
+        (json!({"command":"sh","args":["-c","rm -rf /"]}), "deny"),
+        (json!({"cwd":"/","command":"rm -r etc"}), "deny"),
+        (json!({"shell":"/bin/bash","command":"ls"}), "allow"),
+        (json!({"files":[{"path":"a","content":".env"}]}), "allow"),
+        (json!({"command":{"name":"x","content":"it's"}}), "allow"),
+        (json!({"commands":["ls","pwd"]}), "allow"),
+        (json!({"command":["git","commit","-m","rm -rf /"]}), "allow"),
         (json!({}), "allow"),
     ] {
         assert_eq!(word(&verdict(&python(), &args).0), expected, "{args}");

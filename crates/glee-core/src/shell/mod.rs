@@ -207,6 +207,11 @@ impl Simple {
     }
 }
 
+/// Whether a word may be this text; one of which nothing is known is not taken to be it.
+pub(crate) fn could_be(word: &Word, text: &str) -> bool {
+    matches(&word.text, text, word)
+}
+
 /// A gap and a glob stand for any text; at least one letter must be there to tell by.
 fn matches(text: &str, name: &str, word: &Word) -> bool {
     if word.known && !word.glob {

@@ -45,6 +45,11 @@ impl Shell {
             "trap" | "alias" => self.run_later(name, &command),
             "find" | "gfind" | "fd" | "fdfind" => self.run_find(index, &command),
             "git" => self.run_git(index, &command),
+            "docker" | "podman" => self.run_in_container(index, &command),
+            "tmux" => match command.args().last() {
+                Some(text) if text.text.contains(' ') => self.word_text(text, &[]),
+                _ => Ok(()),
+            },
             "tar" | "gtar" => {
                 let action = value_of(&command.words, '\0', "checkpoint-action");
                 match action.as_ref().and_then(|it| it.text.strip_prefix("exec=")) {
@@ -233,6 +238,23 @@ impl Shell {
         match runs("bisect", "run") {
             Some(words) => self.start(index, command, words),
             None => Ok(()),
+        }
+    }
+
+    /// `docker exec -it name …`; what a container has is not what is here, but it is somebody's.
+    fn run_in_container(&mut self, index: usize, command: &Simple) -> Result<(), Unreadable> {
+        const EXEC: Wrapper = Wrapper::of_exec();
+        match command.args().first() {
+            Some(first) if first.text == "exec" => {
+                let at = EXEC.call(command.args()).at;
+                let words = command.args()[at..].to_vec();
+                let command = Simple {
+                    cwd: None,
+                    ..command.clone()
+                };
+                self.start(index, &command, words)
+            }
+            _ => Ok(()),
         }
     }
 

@@ -170,6 +170,16 @@ impl Wrapper {
         }
     }
 
+    /// `docker exec`
+    pub(super) const fn of_exec() -> Wrapper {
+        wrapper(
+            "exec",
+            "euw",
+            &["--env", "--env-file", "--user", "--workdir"],
+        )
+        .after(1)
+    }
+
     pub(super) fn named(name: &str) -> Option<&'static Wrapper> {
         WRAPPERS.iter().find(|it| it.name == name)
     }

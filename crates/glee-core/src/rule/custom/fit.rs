@@ -11,10 +11,12 @@ use crate::glob;
 use crate::host::HostPattern;
 use crate::model::{Exec, ToolSpec};
 use crate::port::Files;
-use crate::rule::place::absolute;
+use crate::rule::download::downloads;
+use crate::rule::place::{absolute, fits_so_far};
 use crate::rule::reach::Reach;
+use crate::rule::sensitive::candidates;
 use crate::secret::SecretValues;
-use crate::shell::{Flow, SHELLS, Simple, Word, read_words_of, shell_call};
+use crate::shell::{Flow, GAP, SHELLS, Simple, Word, could_be, read_words_of, shell_call};
 use crate::template::{Scope, as_text};
 
 #[derive(Debug)]
@@ -147,17 +149,29 @@ pub(super) fn told(command: &Simple) -> String {
     text
 }
 
+/// Options of the program itself, with their values, may stand before the words: `git -C x push`.
+/// A word that only the run could tell may be any.
 pub(super) fn begins(command: &Simple, prefix: &[String]) -> bool {
     let Some((program, words)) = prefix.split_first() else {
         return false;
     };
+    let args = command.args();
+    let is = |word: &Word, wanted: &String| {
+        let is_open = !word.known && word.text.chars().all(|c| c == GAP);
+        is_open || could_be(word, wanted)
+    };
+    let begins_at = |at: usize| {
+        args.len() - at >= words.len()
+            && args[at..].iter().zip(words).all(|(it, word)| is(it, word))
+    };
+    let is_of_options = |at: usize| {
+        let is_option = |at: usize| args[at].text.starts_with('-');
+        is_option(at) || at > 0 && is_option(at - 1)
+    };
     command.runs(program)
-        && command.args().len() >= words.len()
-        && command
-            .args()
-            .iter()
-            .zip(words)
-            .all(|(word, wanted)| word.text == *wanted)
+        && (0..=args.len())
+            .take_while(|at| *at == 0 || is_of_options(at - 1))
+            .any(begins_at)
 }
 
 /// The same where nothing is left open: the program that everybody means, with nothing set for it.
@@ -165,7 +179,9 @@ pub(super) fn surely_begins(command: &Simple, prefix: &[String]) -> bool {
     let program = command.words.first().map_or("", |it| it.text.as_str());
     let directory = program.rsplit_once('/').map(|it| it.0);
     let known = |it: &Word| it.known && !it.glob;
+    let words = command.args().iter().zip(prefix.iter().skip(1));
     begins(command, prefix)
+        && words.into_iter().all(|(word, wanted)| word.text == *wanted)
         && matches!(directory, None | Some("/bin" | "/usr/bin"))
         && command.words.iter().take(prefix.len()).all(known)
         && !command.settings
@@ -208,9 +224,8 @@ impl Seen<'_> {
     /// Whether the call goes there, by anything that it names.
     pub(super) fn reaches(&self, host: &HostPattern) -> bool {
         let commands = self.reach.scripts.iter().flat_map(|it| &it.commands);
-        let words = commands.flat_map(|it| &it.words);
         self.addresses()
-            .chain(words.filter_map(|it| address_in(&it.text)))
+            .chain(commands.flat_map(addresses_of))
             .any(|it| is_at(&it, host))
     }
 
@@ -239,19 +254,26 @@ impl Seen<'_> {
             .chain(given.filter_map(address_in))
     }
 
-    /// Whether the call names something there.
+    /// Whether the call names something there, or all of a directory it lies in.
     pub(super) fn names_below(&self, place: &str) -> bool {
         let commands = self.reach.scripts.iter().flat_map(|it| &it.commands);
         let place = Below::new(place, self);
-        self.reach
-            .paths
-            .iter()
-            .any(|it| place.holds(it, Some(self.root)))
+        let holds = |it: &String| place.holds(it, Some(self.root));
+        self.reach.paths.iter().any(holds)
             || commands.into_iter().any(|command| {
+                let cwd = command.cwd.as_deref();
                 let targets = command.redirects.iter().map(|it| &*it.target);
-                operands(command)
-                    .chain(targets)
-                    .any(|it| place.holds(&it.text, command.cwd.as_deref()))
+                let goes_deep = command.runs_any(&["tar", "zip", "rsync"])
+                    || command.args().iter().any(|it| is_recursive(&it.text));
+                let is = |word: &Word| {
+                    let is_there = |it: &&str| {
+                        place.holds(it, cwd)
+                            || word.glob && place.may_hold(it, cwd)
+                            || goes_deep && place.is_in(it, cwd)
+                    };
+                    candidates(&word.text).iter().any(is_there)
+                };
+                command.args().iter().chain(targets).any(is)
             })
     }
 
@@ -271,6 +293,35 @@ impl Seen<'_> {
             && paths.iter().all(|it| place.holds(it, Some(self.root)))
             && (!commands || self.all(is))
     }
+}
+
+/// The addresses that a command names, also without a scheme where it only takes addresses.
+fn addresses_of(command: &Simple) -> Vec<Url> {
+    let takes_hosts = command.runs_any(&["ssh", "scp", "sftp", "rsync", "git"]);
+    let downloads = downloads(command);
+    let found = command.words.iter().skip(1).flat_map(|word| {
+        let text = match word.text.split_once('=') {
+            Some((option, value)) if option.starts_with('-') => value,
+            _ => word.text.as_str(),
+        };
+        let glued = text.find("http").filter(|_| text.starts_with('-'));
+        let text = glued.map_or(text, |at| &text[at..]);
+        let host = text.rsplit('@').next().unwrap_or_default();
+        let host = host.split(':').next().unwrap_or_default();
+        let bare = match downloads {
+            true if !text.starts_with('-') => Some(text),
+            _ => Some(host).filter(|_| takes_hosts && !text.starts_with('-')),
+        };
+        let bare = bare.and_then(|it| address_in(&format!("http://{it}")));
+        [address_in(text), bare]
+    });
+    found.flatten().collect()
+}
+
+/// `-r`, `-aR`, `--recursive`.
+fn is_recursive(option: &str) -> bool {
+    option == "--recursive"
+        || option.starts_with('-') && !option.starts_with("--") && option.contains(['r', 'R', 'a'])
 }
 
 /// The URL that a word is.
@@ -307,6 +358,22 @@ impl<'a> Below<'a> {
             return false;
         };
         path.starts_with(place) || self.files.resolve(&path).starts_with(place)
+    }
+
+    /// Whether a pattern fits something there.
+    fn may_hold(&self, pattern: &str, cwd: Option<&str>) -> bool {
+        let (Some(place), Some(pattern)) = (&self.place, absolute(pattern, cwd)) else {
+            return false;
+        };
+        pattern.components().count() >= place.components().count() && fits_so_far(&pattern, place)
+    }
+
+    /// Whether the place lies in what is named.
+    fn is_in(&self, text: &str, cwd: Option<&str>) -> bool {
+        let (Some(place), Some(path)) = (&self.place, absolute(text, cwd)) else {
+            return false;
+        };
+        place.starts_with(&path)
     }
 }
 

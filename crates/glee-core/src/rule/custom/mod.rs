@@ -106,6 +106,15 @@ impl CustomRule {
                     "an empty pattern says nothing".to_owned(),
                 );
             }
+            let operator = words.iter().find(|it| OPERATORS.contains(it));
+            if let Some(operator) = operator {
+                flaw(
+                    &format!("/forbidden_patterns/{at}"),
+                    format!(
+                        "the rule can never match: a pattern is held against one command, and `{operator}` stands between commands"
+                    ),
+                );
+            }
             patterns.push(Pattern(words.join(" ")));
         }
         match written.prefix.as_deref() {
@@ -113,6 +122,11 @@ impl CustomRule {
             Some([program, ..]) if program.contains('/') => flaw(
                 "/prefix/0",
                 "the rule can never match: programs are known by their names, without directories"
+                    .to_owned(),
+            ),
+            Some([program, ..]) if program.trim().contains(char::is_whitespace) => flaw(
+                "/prefix/0",
+                "the rule can never match: each word of a prefix stands alone, as in [git, push]"
                     .to_owned(),
             ),
             Some([program, ..]) if program.trim().is_empty() => {
@@ -372,6 +386,9 @@ impl Rule for CustomRule {
     }
 }
 
+/// What never stands in a command alone.
+const OPERATORS: &[&str] = &["|", "||", "&", "&&", ";", "<", ">", ">>"];
+
 /// Why no tool can have a name that fits, if none can.
 fn no_possible_name(pattern: &str) -> Option<String> {
     let is_open = |c: char| "*?[]!^".contains(c);
@@ -396,6 +413,9 @@ fn no_possible_name(pattern: &str) -> Option<String> {
             "no tool's name starts with `{}`",
             name::RESERVED_PREFIX
         ));
+    }
+    if glob::fits_nothing(pattern) {
+        return Some("a set in it holds no letter".to_owned());
     }
     let least = pattern.chars().filter(|c| *c != '*').count();
     (least > name::MAX_NAME && !pattern.contains('['))

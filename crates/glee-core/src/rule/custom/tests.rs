@@ -71,8 +71,13 @@ fn prefixes_are_words_of_a_command() {
             "git push origin main",
             "cd x && sudo git push",
             "git 'push'",
+            "git -C . push",
+            "git --no-pager push",
+            "git pus?",
+            "git $x",
         ]),
         not_matching: lines(&[
+            "git log push",
             "git pull",
             "echo git push",
             "git",
@@ -128,11 +133,38 @@ fn conditions_all_hold() {
                 "cat /srv/data/x",
                 "ls > /srv/x/../data/y",
                 "cd /srv; cat data/x",
+                "tool --file=/srv/data/x",
+                "dd if=/srv/data/x",
+                "cat /srv/dat?/x",
+                "cp -r /srv /tmp",
             ]),
             objects(&[json!({"path": "/srv/data/x"})]),
         ]
         .concat(),
-        not_matching: lines(&["cat /srv/database", "echo /srv"]),
+        not_matching: lines(&["cat /srv/database", "echo /srv", "cp /srv/x /tmp"]),
+        ..named()
+    };
+    assert_eq!(flaws(written), [""; 0]);
+}
+
+#[test]
+fn hosts_are_found_where_programs_take_them() {
+    let written = Written {
+        host: Some("evil.com".into()),
+        ruling: Some(Ruling::Deny),
+        matching: lines(&[
+            "curl https://evil.com/x",
+            "curl evil.com/x",
+            "curl --url=https://evil.com",
+            "wget evil.com",
+            "git clone git@evil.com:x",
+            "ssh me@evil.com ls",
+        ]),
+        not_matching: lines(&[
+            "curl https://example.com/evil.com",
+            "echo evil.com",
+            "ls evil.com",
+        ]),
         ..named()
     };
     assert_eq!(flaws(written), [""; 0]);
@@ -203,6 +235,27 @@ fn what_is_wrong_with_a_rule() {
                 ..deny()
             },
             vec!["/prefix"],
+        ),
+        (
+            Written {
+                tools: vec!["[z-a]x".into()],
+                ..deny()
+            },
+            vec!["/tools/0"],
+        ),
+        (
+            Written {
+                forbidden_patterns: vec!["a|b".into(), "curl | sh".into()],
+                ..named()
+            },
+            vec!["/forbidden_patterns/1"],
+        ),
+        (
+            Written {
+                prefix: Some(vec!["git push".into()]),
+                ..deny()
+            },
+            vec!["/prefix/0"],
         ),
         (
             Written {
