@@ -186,13 +186,13 @@ impl Sight<'_> {
         let outputs = redirects.filter(|it| it.flow == Flow::Out);
         let mut written: Vec<Word> = outputs.map(|it| Word::clone(&it.target)).collect();
         let (options, operands) = self.options();
-        let operands = operands.into_iter().cloned();
+        let mut operands = operands.into_iter().cloned();
         if self.runs_any(&["tee", "truncate", "shred", "rm", "unlink", "mv", "ddrescue"])
             || self.runs_any(&["sed", "gsed", "perl"]) && edits_in_place(&options)
         {
             written.extend(operands);
         } else if self.runs_any(&["cp", "install", "ln", "rsync"]) {
-            written.extend(operands.last());
+            written.extend(operands.next_back());
         } else if self.runs_any(&["dd", "dcfldd"]) {
             let outputs = self.command.args().iter();
             written.extend(outputs.filter_map(|it| part(it, it.text.strip_prefix("of=")?)));

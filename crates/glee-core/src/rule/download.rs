@@ -150,7 +150,7 @@ pub(super) fn saved_as(command: &Simple) -> Vec<String> {
     if command.runs("tee") {
         saved.extend(operands().map(|it| it.text.as_str()));
     } else if command.runs_any(&["mv", "cp", "ln", "install"]) {
-        saved.extend(operands().last().map(|it| it.text.as_str()));
+        saved.extend(operands().next_back().map(|it| it.text.as_str()));
     }
     saved
         .into_iter()

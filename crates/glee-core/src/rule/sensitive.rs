@@ -32,7 +32,7 @@ impl Rule for SensitiveFiles {
                 return Ok(deny(path, what));
             }
         }
-        let mut asked = Decision::Allow;
+        let (mut asked, mut uses) = (Decision::Allow, 0);
         for command in reach.scripts.iter().flat_map(|it| &it.commands) {
             let files = command
                 .redirects
@@ -44,7 +44,8 @@ impl Rule for SensitiveFiles {
                 let Some(what) = found.or_else(|| touched_by_tar(word, command, case.files)) else {
                     continue;
                 };
-                if !only_uses(command, word) {
+                uses += 1;
+                if uses > MAX_USES || !only_uses(command, word) {
                     return Ok(deny(&word.text, what));
                 }
                 let reason = format!("it uses `{}`, which holds {what}", shown(&word.text));
@@ -54,6 +55,9 @@ impl Rule for SensitiveFiles {
         Ok(asked)
     }
 }
+
+/// Most sensitive files that a call may ask to use.
+const MAX_USES: usize = 16;
 
 /// Whether a file is only named for a program that is made to use it, or only made: `ssh -i key`,
 /// `--env-file .env`, `touch .env`, `cp .env.example .env`.

@@ -32,10 +32,10 @@ impl Shell {
                     self.declare(word)?;
                 }
             }
-            "set" => self.set_words(command.args()),
+            "set" => self.set_words(command.args())?,
             "shift" => {
                 let by = command.args().first().map_or(Ok(1), |it| it.text.parse());
-                self.shift(by.unwrap_or(0));
+                self.shift(by.unwrap_or(0))?;
             }
             "read" | "unset" | "mapfile" | "readarray" => self.read_variables(name, command)?,
             _ => return Ok(false),
@@ -66,7 +66,7 @@ impl Shell {
     }
 
     /// `set -e -- a b`
-    fn set_words(&mut self, words: &[Word]) {
+    fn set_words(&mut self, words: &[Word]) -> Result<(), Unreadable> {
         let mut at = 0;
         while let Some(word) = words.get(at) {
             match word.text.as_str() {
@@ -75,6 +75,7 @@ impl Shell {
                 _ => return self.set_arguments(&words[at..]),
             }
         }
+        Ok(())
     }
 
     fn read_variables(&mut self, name: &str, command: &Simple) -> Result<(), Unreadable> {

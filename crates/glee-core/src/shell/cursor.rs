@@ -9,6 +9,8 @@ pub(super) struct Cursor<'t> {
     jump: Option<(usize, usize)>,
     /// Whether a line ended before it should have, by where its here-documents were read.
     astray: bool,
+    /// Whether something was read that shells differ in up to the end of the text.
+    differs: bool,
 }
 
 /// A place to come back to.
@@ -25,6 +27,7 @@ impl<'t> Cursor<'t> {
             gaps: false,
             jump: None,
             astray: false,
+            differs: false,
         }
     }
 
@@ -52,6 +55,11 @@ impl<'t> Cursor<'t> {
     /// What was read since.
     pub(super) fn since(&self, at: usize) -> &'t str {
         &self.text[at..self.at]
+    }
+
+    /// Whether nothing of this kind was read before: the first one tells for all that follow.
+    pub(super) fn is_first_difference(&mut self) -> bool {
+        !std::mem::replace(&mut self.differs, true)
     }
 
     /// The end of the line, when here-documents wait there.

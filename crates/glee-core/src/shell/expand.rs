@@ -55,7 +55,8 @@ fn add_makers(all: &mut Vec<Range<usize>>, more: &[Range<usize>]) {
     if all.len() > MAX_MAKERS {
         let start = all.iter().map(|it| it.start).min().unwrap_or_default();
         let end = all.iter().map(|it| it.end).max().unwrap_or_default();
-        *all = vec![start..end];
+        all.clear();
+        all.push(start..end);
     }
 }
 

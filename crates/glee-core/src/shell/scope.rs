@@ -47,13 +47,13 @@ impl Scope {
 impl Places {
     /// After `cd`; `None` is a directory that nobody knows.
     fn go(&mut self, to: Option<&str>) {
-        let from = |cwd: &Option<Arc<str>>| match (cwd, to?) {
-            (_, to) if to.starts_with('/') => Some(Arc::from(to)),
-            (Some(cwd), to) => Some(Arc::from(format!("{cwd}/{to}"))),
-            (None, _) => None,
-        };
-        self.here = from(&self.here);
-        self.or = self.or.iter().map(from).collect();
+        for cwd in self.or.iter_mut().chain([&mut self.here]) {
+            *cwd = match (&cwd, to) {
+                (_, Some(to)) if to.starts_with('/') => Some(Arc::from(to)),
+                (Some(cwd), Some(to)) => Some(Arc::from(format!("{cwd}/{to}"))),
+                (None, _) | (_, None) => None,
+            };
+        }
         self.or.retain(|it| *it != self.here);
         self.or.dedup();
     }
@@ -176,7 +176,8 @@ impl Shell {
         self.scope.places.here.clone()
     }
 
-    pub(super) fn set_arguments(&mut self, words: &[Word]) {
+    pub(super) fn set_arguments(&mut self, words: &[Word]) -> Result<(), Unreadable> {
+        self.spend(words.iter().map(|it| it.text.len() + 1).sum())?;
         for at in 1..=9 {
             let value = match words.get(at - 1) {
                 Some(word) => Value::any_of(vec![word.clone()]),
@@ -188,11 +189,12 @@ impl Shell {
             self.assign(name, Some(Value::any_of(words.to_vec())));
         }
         self.scope.arguments = words.into();
+        Ok(())
     }
 
-    pub(super) fn shift(&mut self, by: usize) {
+    pub(super) fn shift(&mut self, by: usize) -> Result<(), Unreadable> {
         let words = self.scope.arguments.clone();
-        self.set_arguments(words.get(by..).unwrap_or_default());
+        self.set_arguments(words.get(by..).unwrap_or_default())
     }
 
     /// Takes note of what a function or an alias is called and holds.
@@ -217,9 +219,9 @@ impl Shell {
         self.calls_left = left;
         self.scope.followed.push(name.to_owned());
         let outer = self.scope.arguments.clone();
-        self.set_arguments(command.args());
+        self.set_arguments(command.args())?;
         let result = self.word_text(&body, &command.fed_by);
-        self.set_arguments(&outer);
+        self.set_arguments(&outer)?;
         self.scope.followed.truncate(around);
         result
     }

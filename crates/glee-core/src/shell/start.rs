@@ -179,7 +179,7 @@ impl Shell {
         };
         self.apart(|shell| {
             // The first word after the text is what the shell calls itself.
-            shell.set_arguments(arguments.get(1..).unwrap_or_default());
+            shell.set_arguments(arguments.get(1..).unwrap_or_default())?;
             let start = shell.script.commands.len();
             shell.word_text(&text, &command.fed_by)?;
             shell.give(start, &texts_of(command))

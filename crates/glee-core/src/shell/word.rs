@@ -453,13 +453,12 @@ fn ansi(cursor: &mut Cursor<'_>) -> Result<String, Unreadable> {
     };
     cursor.take(end + 1);
     // A shell that does not know `$'` ends it at `\'`, and reads all that follows otherwise.
-    let after = &rest[rest.find("\\'").map_or(0, |at| at + 2)..];
-    let is_even = after.matches('\'').count() % 2 == 0;
-    if escaped
-        && (is_even || after.contains('#'))
-        && after.contains([';', '&', '|', '\n', '`', '('])
-    {
-        return unreadable("shells differ in where this `$'` ends");
+    if escaped && cursor.is_first_difference() {
+        let after = &rest[rest.find("\\'").map_or(0, |at| at + 2)..];
+        let closes = after.contains('#') || after.matches('\'').count().is_multiple_of(2);
+        if closes && after.contains([';', '&', '|', '\n', '`', '(']) {
+            return unreadable("shells differ in where this `$'` ends");
+        }
     }
     Ok(unescaped(&rest[..end]))
 }

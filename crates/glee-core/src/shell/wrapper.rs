@@ -360,26 +360,24 @@ pub(crate) fn own_words(command: &Simple) -> &[Word] {
 
 /// Where among the words texts stand that are read as commands themselves.
 pub(crate) fn read_words_of(words: &[Word]) -> Vec<usize> {
-    let Some(program) = words.first() else {
-        return Vec::new();
-    };
-    let name = program.text.rsplit('/').next().unwrap_or_default();
-    if SHELLS.contains(&name) {
-        let after = shell_call(words).text.map(|it| it.1.len());
-        return after
-            .map(|after| words.len() - after - 1)
-            .into_iter()
-            .collect();
+    let mut at = 0;
+    while let Some(program) = words.get(at) {
+        let rest = &words[at..];
+        let name = program.text.rsplit('/').next().unwrap_or_default();
+        if SHELLS.contains(&name) {
+            let after = shell_call(rest).text.map(|it| it.1.len());
+            let text = after.map(|after| words.len() - after - 1);
+            return text.into_iter().collect();
+        }
+        if matches!(name, "eval" | "trap" | "alias") {
+            return (at + 1..words.len()).collect();
+        }
+        match Wrapper::named(name) {
+            Some(wrapper) => at += wrapper.call(rest).at.max(1),
+            None => break,
+        }
     }
-    if matches!(name, "eval" | "trap" | "alias") {
-        return (1..words.len()).collect();
-    }
-    let Some(wrapper) = Wrapper::named(name) else {
-        return Vec::new();
-    };
-    let at = wrapper.call(words).at;
-    let inner = read_words_of(&words[at..]);
-    inner.into_iter().map(|it| it + at).collect()
+    Vec::new()
 }
 
 /// A name among those looked through that a word may be, where it is not all known.
