@@ -2,7 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use futures_util::FutureExt;
 use serde_json::{Map, Value};
@@ -49,7 +49,7 @@ impl Runtime {
 
     /// Answers a call that is not even looked at. It is recorded like any other refusal.
     pub fn turn_away(&self, call: Invocation, why: Failure) -> Outcome {
-        let failure = self.refuse(&Record::of(&call, Map::new()), why);
+        let failure = self.refuse(&Record::of(&call, Map::new(), self.clock.now()), why);
         Outcome {
             id: call.id,
             tool: call.tool,
@@ -66,7 +66,7 @@ impl Runtime {
     }
 
     async fn call(&self, call: &Invocation, meta: &mut Meta) -> Result<Output, Failure> {
-        let mut record = Record::of(call, call.args.clone());
+        let mut record = Record::of(call, call.args.clone(), self.clock.now());
         let spec = match self.catalog.snapshot().find(&call.tool) {
             Ok(spec) => spec,
             Err(failure) => return Err(self.refuse(&record, failure)),
@@ -90,12 +90,13 @@ impl Runtime {
         meta.held = Some(held.clone());
         record.held = Some(held);
         self.journal(&record)?;
+        let began = self.clock.now();
         let mut recording = Recording {
             runtime: self,
             record,
+            began,
             over: false,
         };
-        let began = self.clock.now();
         let result = run
             .await
             .and_then(|raw| shape(&admitted.spec().outputs, raw));
@@ -103,7 +104,7 @@ impl Runtime {
             Ok(output) => Ok(redacted(output, &redactor, admitted.spec())),
             Err(failure) => Err(redactor.failure(failure)),
         };
-        recording.finish(result.as_ref().err().map(|it| it.kind), self.since(began))?;
+        recording.finish(result.as_ref().err(), self.since(began))?;
         result
     }
 
@@ -111,6 +112,7 @@ impl Runtime {
         let what = What::Refused {
             kind: failure.kind,
             message: failure.message.clone(),
+            duration: self.since(record.began),
         };
         // A refusal that cannot be recorded is still a refusal.
         let _ = self.report(record, what);
@@ -121,10 +123,10 @@ impl Runtime {
     fn journal(&self, record: &Record<'_>) -> Result<(), Failure> {
         self.report(record, What::Started).map_err(|err| {
             Failure::new(
-                FailureKind::Internal,
+                FailureKind::AuditUnavailable,
                 format!("the call was not run, because it cannot be recorded: {err}"),
             )
-            .hint("make `.glee/audit` writable and free some disk space")
+            .hint("make `.glee/audit` writable and free some disk space; `glee doctor` looks at it")
         })
     }
 
@@ -146,7 +148,7 @@ impl Runtime {
             .fold(Ok(()), Result::and)
     }
 
-    fn since(&self, began: std::time::SystemTime) -> Duration {
+    fn since(&self, began: SystemTime) -> Duration {
         self.clock.now().duration_since(began).unwrap_or_default()
     }
 }
@@ -170,6 +172,7 @@ fn redacted(output: Output, redactor: &Redactor, spec: &ToolSpec) -> Output {
 /// What is known of a call so far, for those who record it.
 struct Record<'a> {
     call: &'a Invocation,
+    began: SystemTime,
     document: Option<[u8; 32]>,
     args: Map<String, Value>,
     held: Option<Held>,
@@ -177,9 +180,10 @@ struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    fn of(call: &'a Invocation, args: Map<String, Value>) -> Record<'a> {
+    fn of(call: &'a Invocation, args: Map<String, Value>, began: SystemTime) -> Record<'a> {
         Record {
             call,
+            began,
             document: None,
             args,
             held: None,
@@ -193,16 +197,21 @@ impl<'a> Record<'a> {
 struct Recording<'a> {
     runtime: &'a Runtime,
     record: Record<'a>,
+    began: SystemTime,
     over: bool,
 }
 
 impl Recording<'_> {
-    fn finish(&mut self, failure: Option<FailureKind>, duration: Duration) -> Result<(), Failure> {
+    fn finish(&mut self, failure: Option<&Failure>, duration: Duration) -> Result<(), Failure> {
         self.over = true;
-        let what = What::Finished { failure, duration };
+        let what = What::Finished {
+            failure: failure.map(|it| it.kind),
+            message: failure.map_or(String::new(), |it| it.message.clone()),
+            duration,
+        };
         self.runtime.report(&self.record, what).map_err(|err| {
             Failure::new(
-                FailureKind::Internal,
+                FailureKind::AuditUnavailable,
                 format!("the tool ran, but its end could not be recorded: {err}"),
             )
             .hint("look at what the tool did before running it again")
@@ -213,12 +222,11 @@ impl Recording<'_> {
 impl Drop for Recording<'_> {
     fn drop(&mut self) {
         if !self.over {
-            let kind = if std::thread::panicking() {
-                FailureKind::Internal
-            } else {
-                FailureKind::Cancelled
+            let failure = match std::thread::panicking() {
+                true => Failure::new(FailureKind::Internal, "glee itself failed"),
+                false => Failure::new(FailureKind::Cancelled, "the caller is gone"),
             };
-            let _ = self.finish(Some(kind), Duration::ZERO);
+            let _ = self.finish(Some(&failure), self.runtime.since(self.began));
         }
     }
 }

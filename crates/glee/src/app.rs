@@ -23,11 +23,11 @@ use thiserror::Error;
 use uuid::Uuid;
 
 use crate::approve::principles::Service;
-use crate::config::{self, Config, Mcp, PrinciplesService, Sandboxing};
+use crate::config::{self, Config, Fsync, Mcp, PrinciplesService, Sandboxing};
 use crate::dialect::{document, prompt, resource};
 use crate::exec::http::HttpPolicy;
 use crate::exec::{self, Cage, Egress, Executors, Stay};
-use crate::observe::audit::{self, Audit};
+use crate::observe::audit::{self, Audit, Settings};
 use crate::project::Project;
 use crate::store::{digest, documents, manifests, resources};
 
@@ -90,6 +90,9 @@ pub struct Wiring {
     pub stay: Stay,
     /// The only permissions that tools may need, with commas between; any unless given.
     pub allowed_permissions: Option<String>,
+    /// Where the key of the audit is kept, from the project's root; where glee keeps such things unless
+    /// given.
+    pub state: Option<PathBuf>,
 }
 
 impl Wiring {
@@ -101,6 +104,7 @@ impl Wiring {
             launcher: PathBuf::from("/proc/self/exe"),
             stay: Stay::ForMany,
             allowed_permissions: allowed_permissions(),
+            state: None,
         }
     }
 }
@@ -130,7 +134,16 @@ impl App {
                 cage.clone(),
                 wiring.stay,
             )),
-            observers: vec![Arc::new(Audit::new(project.audit_log()))],
+            observers: vec![Arc::new(Audit::new(Settings {
+                root: project.root().to_owned(),
+                directory: project.audit(),
+                state: wiring.state.map(|it| project.root().join(it)),
+                rotate_bytes: config.audit.rotate_bytes,
+                fsync: match config.audit.fsync {
+                    Fsync::Soon => audit::Fsync::Soon,
+                    Fsync::Always => audit::Fsync::Always,
+                },
+            }))],
             clock: Arc::new(SystemClock),
         };
         let digests = Mutex::new(Digests::of(runtime.catalog.snapshot()));

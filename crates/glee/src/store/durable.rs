@@ -57,6 +57,11 @@ pub struct Lock(#[expect(dead_code, reason = "closing it gives the lock back")] 
 /// Keeps others out. The file stays: whoever removed it would let two in at once. `TimedOut` when
 /// somebody has held it for too long.
 pub fn lock(path: &Path) -> io::Result<Lock> {
+    lock_within(path, PATIENCE)
+}
+
+/// The same, for who has a patience of their own.
+pub fn lock_within(path: &Path, patience: Duration) -> io::Result<Lock> {
     let file = OpenOptions::new()
         .write(true)
         .create(true)
@@ -69,7 +74,7 @@ pub fn lock(path: &Path) -> io::Result<Lock> {
         match file.try_lock() {
             Ok(()) => return Ok(Lock(file)),
             Err(fs::TryLockError::Error(err)) => return Err(err),
-            Err(fs::TryLockError::WouldBlock) if began.elapsed() < PATIENCE => {
+            Err(fs::TryLockError::WouldBlock) if began.elapsed() < patience => {
                 std::thread::sleep(Duration::from_millis(2));
             }
             Err(fs::TryLockError::WouldBlock) => {

@@ -18,7 +18,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("dialect", &[]),
     ("exec", &[]),
     ("lint", &["config", "dialect", "exec", "project", "store"]),
-    ("observe", &[]),
+    ("observe", &["store"]),
     ("project", &[]),
     ("store", &["dialect"]),
     (
