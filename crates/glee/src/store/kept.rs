@@ -60,9 +60,7 @@ impl Kept {
             });
         }
         let opened = self.open();
-        opened.map_err(|err| {
-            io::Error::new(err.kind(), format!("{}: {err}", self.path.display()))
-        })
+        opened.map_err(|err| io::Error::new(err.kind(), format!("{}: {err}", self.path.display())))
     }
 
     fn open(&mut self) -> io::Result<Now> {

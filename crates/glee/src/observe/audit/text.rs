@@ -139,10 +139,7 @@ pub(super) fn line(event: &Event) -> String {
         What::Reviewed {
             approved: false,
             reason,
-        } => format!(
-            "name={name} approver={actor} reason={}",
-            quoted(reason)
-        ),
+        } => format!("name={name} approver={actor} reason={}", quoted(reason)),
         What::Asked { approval, reason } => format!(
             "name={name} approval={approval} reason={} caller={actor}",
             quoted(reason)

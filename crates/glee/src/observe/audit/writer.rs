@@ -248,11 +248,7 @@ impl Syncer {
     }
 }
 
-fn settle(
-    files: &[Arc<File>],
-    is_asked: &AtomicBool,
-    failed: &Mutex<Option<io::Error>>,
-) {
+fn settle(files: &[Arc<File>], is_asked: &AtomicBool, failed: &Mutex<Option<io::Error>>) {
     // Whoever writes from here on asks again.
     is_asked.store(false, Ordering::Release);
     if let Err(err) = sync(files) {

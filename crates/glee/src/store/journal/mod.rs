@@ -141,7 +141,7 @@ impl Journal {
             fs::rename(&path, self.place.unsealed(&path))?;
         }
         let current = self.place.current();
-        if fs::symlink_metadata(&current).is_ok_and(|it| it.len() > 0) {
+        if fs::symlink_metadata(&current).is_ok_and(|it| it.is_file() && it.len() > 0) {
             fs::rename(&current, self.place.unsealed(&current))?;
         }
         self.seal(key, Head::default())?;

@@ -244,7 +244,12 @@ impl Walk {
             );
             self.problem(CURRENT, 0, head.seq + 1, &what);
         } else if self.mac != head.mac {
-            self.problem(CURRENT, 0, last, "the last event is not the one that was sealed");
+            self.problem(
+                CURRENT,
+                0,
+                last,
+                "the last event is not the one that was sealed",
+            );
         }
     }
 

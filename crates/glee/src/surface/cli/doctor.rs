@@ -159,7 +159,10 @@ fn audit(project: &Project) -> Result<String, String> {
         .map(|it| format!("{}: {}", it.file, it.what));
     let told: Vec<String> = problems.chain(report.notes.iter().cloned()).collect();
     match told.is_empty() {
-        true => Ok(format!("{}, sealed", print::plural(report.events as usize, "event"))),
+        true => Ok(format!(
+            "{}, sealed",
+            print::plural(report.events as usize, "event")
+        )),
         false => Err(format!("{}; run `glee audit verify`", told.join("; "))),
     }
 }

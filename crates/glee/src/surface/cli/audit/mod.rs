@@ -149,7 +149,11 @@ fn told(line: &str, json: bool) -> anyhow::Result<Option<u64>> {
             Ok(Some(event.seq()))
         }
         None => {
-            print::note("warning", "33", "a line is not an event; run `glee audit verify`");
+            print::note(
+                "warning",
+                "33",
+                "a line is not an event; run `glee audit verify`",
+            );
             Ok(None)
         }
     }
@@ -216,10 +220,7 @@ fn verify(project: &Project, json: bool) -> anyhow::Result<Status> {
                 0 => String::new(),
                 line => format!(":{line}"),
             };
-            print::out(&format!(
-                "{}{line}: event {}: {}",
-                it.file, it.seq, it.what
-            ))?;
+            print::out(&format!("{}{line}: event {}: {}", it.file, it.seq, it.what))?;
         }
         for note in &report.notes {
             print::out(&format!("note: {note}"))?;
@@ -227,7 +228,9 @@ fn verify(project: &Project, json: bool) -> anyhow::Result<Status> {
         let events = print::plural(report.events as usize, "event");
         match report.problems.is_empty() {
             true => print::out(&format!("{events}, chain whole"))?,
-            false => print::out(&format!("the chain is broken; {events} are as they were written"))?,
+            false => print::out(&format!(
+                "the chain is broken; {events} are as they were written"
+            ))?,
         }
     }
     Ok(match report.problems.is_empty() {
