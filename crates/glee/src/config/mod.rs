@@ -11,6 +11,7 @@ use glee_core::permission::{Ceiling, Network};
 use glee_core::rule::autonomy::Level;
 use glee_core::rule::custom::CustomRule;
 use glee_core::schema::Schema;
+use glee_sandbox::is_placeholder;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -126,7 +127,7 @@ static SCHEMA: LazyLock<Schema> = LazyLock::new(|| match Schema::new(schema()) {
 pub fn load(path: &Path) -> io::Result<Read> {
     match document::load(path) {
         Ok(text) => Ok(read(text)),
-        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(Read {
+        Err(err) if err.kind() == io::ErrorKind::NotFound || is_placeholder(path) => Ok(Read {
             config: Some(Config::default()),
             text: String::new(),
             problems: Vec::new(),

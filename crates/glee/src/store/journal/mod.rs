@@ -19,8 +19,8 @@ use std::time::Duration;
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use super::durable::{self, Lock};
-use super::kept::{Kept, Writing};
+use super::durable::{self, Latch, Lock};
+use super::kept::{Kept, Now, Writing};
 
 pub use files::Place;
 pub use read::{Follow, Lines, last, lines};
@@ -40,6 +40,7 @@ pub struct Journal {
     place: Place,
     /// A file that would grow beyond this is closed, and the next one begun.
     rotate: u64,
+    latch: Option<Latch>,
     key: Option<Key>,
     head: Kept,
     file: Kept,
@@ -54,24 +55,29 @@ impl Journal {
             file: Kept::new(place.current(), Writing::AtTheEnd),
             place,
             rotate,
+            latch: None,
             key: None,
             seen: None,
         }
     }
 
     /// One process at a time writes, until this is dropped.
-    pub fn alone(&self) -> io::Result<Lock> {
-        alone(&self.place)
+    pub fn alone(&mut self) -> io::Result<Lock> {
+        let latch = match &self.latch {
+            Some(latch) => latch,
+            None => self.latch.insert(latch(&self.place)?),
+        };
+        latch.hold(PATIENCE)
     }
 
     /// Adds an entry: the members of an object, without its braces. It has reached the kernel when this
     /// returns.
     pub fn append(&mut self, alone: &Lock, entry: &str) -> io::Result<()> {
-        let key = self.key()?;
-        let mut head = self.sealed(&key)?;
+        let mut key = self.key()?;
+        let (mut head, sealed) = self.sealed(&mut key)?;
         let mut file = self.file.now()?;
         if file.length != head.length {
-            self.recover(alone, &key, &mut head)?;
+            self.recover(alone, &key, &mut head, &sealed)?;
             file = self.file.now()?;
         }
         let (line, mac) = key.line(head.seq + 1, &head.mac, entry);
@@ -79,7 +85,7 @@ impl Journal {
             return Err(io::Error::other("the event is too long for the journal"));
         }
         if head.length > 0 && head.length + line.len() as u64 > self.rotate {
-            self.rotate(&key, &mut head)?;
+            self.rotate(&key, &mut head, &sealed)?;
             file = self.file.now()?;
         }
         let next = Head {
@@ -91,7 +97,7 @@ impl Journal {
         let written = (&*file.file)
             .write_all(&line)
             .map_err(|err| at(self.file.path(), err))
-            .and_then(|()| self.seal(&key, next));
+            .and_then(|()| self.seal(&key, next, &sealed));
         if written.is_err() {
             // Half a line, or one that is not sealed, would be taken for the trace of a crash.
             let _ = file.file.set_len(head.length);
@@ -117,26 +123,30 @@ impl Journal {
     }
 
     /// Where the chain ends, as the head says; a chain without a head begins anew.
-    fn sealed(&mut self, key: &Key) -> io::Result<Head> {
+    fn sealed(&mut self, key: &mut Key) -> io::Result<(Head, Now)> {
         let now = self.head.now()?;
         let text = text(&now.file)?;
         if let Some((seen, head)) = &self.seen
             && *seen == text
         {
-            return Ok(head.clone());
+            return Ok((head.clone(), now));
         }
-        match key.unseal(&text) {
+        let head = match key.unseal(&text) {
             Some(head) => {
                 self.seen = Some((text, head.clone()));
-                Ok(head)
+                head
             }
-            None => self.begin(key),
-        }
+            None => self.begin(key, &now)?,
+        };
+        Ok((head, now))
     }
 
     /// What is there already was sealed with a key, or at a place, that is not known here: the project was
     /// copied, or its state was lost. It is kept, under another name.
-    fn begin(&mut self, key: &Key) -> io::Result<Head> {
+    fn begin(&mut self, key: &mut Key, sealed: &Now) -> io::Result<Head> {
+        // When all of the state is gone, the key and the lock that are known here are of no use either.
+        (self.key, self.latch) = (None, None);
+        *key = self.key()?;
         for (_, path) in files::list(&self.place.directory)?.full {
             fs::rename(&path, self.place.unsealed(&path))?;
         }
@@ -144,15 +154,15 @@ impl Journal {
         if fs::symlink_metadata(&current).is_ok_and(|it| it.is_file() && it.len() > 0) {
             fs::rename(&current, self.place.unsealed(&current))?;
         }
-        self.seal(key, Head::default())?;
+        self.seal(key, Head::default(), sealed)?;
         Ok(Head::default())
     }
 
-    fn seal(&mut self, key: &Key, head: Head) -> io::Result<()> {
+    fn seal(&mut self, key: &Key, head: Head, sealed: &Now) -> io::Result<()> {
         let text = key.seal(&head);
         self.seen = None;
-        let now = self.head.now()?;
-        now.file
+        sealed
+            .file
             .write_all_at(text.as_bytes(), 0)
             .map_err(|err| at(self.head.path(), err))?;
         self.seen = Some((text, head));
@@ -160,7 +170,7 @@ impl Journal {
     }
 
     /// Gives the full file a number, and begins the next one.
-    fn rotate(&mut self, key: &Key, head: &mut Head) -> io::Result<()> {
+    fn rotate(&mut self, key: &Key, head: &mut Head, sealed: &Now) -> io::Result<()> {
         self.file.now()?.file.sync_all()?;
         let (current, full) = (self.place.current(), self.place.full(head.files + 1));
         let moved = renameat_with(CWD, &current, CWD, &full, RenameFlags::NOREPLACE);
@@ -175,20 +185,20 @@ impl Journal {
         head.files += 1;
         head.length = 0;
         self.file.now()?;
-        self.seal(key, head.clone())
+        self.seal(key, head.clone(), sealed)
     }
 }
 
-fn alone(place: &Place) -> io::Result<Lock> {
+fn latch(place: &Place) -> io::Result<Latch> {
     let path = place.lock();
-    let taken = match durable::lock_within(&path, PATIENCE) {
+    let latch = match Latch::at(&path) {
         Err(err) if err.kind() == io::ErrorKind::NotFound => {
             durable::directory(&place.state)?;
-            durable::lock_within(&path, PATIENCE)
+            Latch::at(&path)
         }
-        taken => taken,
+        latch => latch,
     };
-    taken.map_err(|err| at(&path, err))
+    latch.map_err(|err| at(&path, err))
 }
 
 /// What a head says, whole or not.

@@ -8,9 +8,16 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use super::seal::{Head, Key, stated};
 use super::{Journal, LONGEST_LINE};
 use crate::store::durable::Lock;
+use crate::store::kept::Now;
 
 impl Journal {
-    pub(super) fn recover(&mut self, _: &Lock, key: &Key, head: &mut Head) -> io::Result<()> {
+    pub(super) fn recover(
+        &mut self,
+        _: &Lock,
+        key: &Key,
+        head: &mut Head,
+        sealed: &Now,
+    ) -> io::Result<()> {
         let mut now = self.file.now()?;
         // glee was stopped after a full file was given its number, and before the head said so.
         let full = fs::symlink_metadata(self.place.full(head.files + 1));
@@ -32,7 +39,7 @@ impl Journal {
                 head.length += 1;
             }
         }
-        self.seal(key, head.clone())
+        self.seal(key, head.clone(), sealed)
     }
 
     /// Keeps what is behind the last whole line, and takes it out of the journal.

@@ -228,9 +228,7 @@ fn verify(project: &Project, json: bool) -> anyhow::Result<Status> {
         let events = print::plural(report.events as usize, "event");
         match report.problems.is_empty() {
             true => print::out(&format!("{events}, chain whole"))?,
-            false => print::out(&format!(
-                "the chain is broken; {events} are as they were written"
-            ))?,
+            false => print::out(&format!("the chain is broken; {events} as written"))?,
         }
     }
     Ok(match report.problems.is_empty() {
