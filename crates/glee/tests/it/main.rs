@@ -6,6 +6,7 @@
 )]
 
 mod addresses;
+mod audit;
 mod cases;
 mod cli;
 mod digest;
