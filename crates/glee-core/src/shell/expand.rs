@@ -20,6 +20,11 @@ pub(super) enum Piece {
 }
 
 impl Piece {
+    /// `$@` when there are no arguments.
+    pub(super) fn is_no_word(&self) -> bool {
+        matches!(self, Piece::Value(value, _) if value.texts.is_empty())
+    }
+
     pub(super) fn text(text: impl Into<String>) -> Piece {
         Piece::Text(text.into(), Quoted::No)
     }
@@ -268,7 +273,7 @@ impl Shell {
                 }
                 Piece::Value(value, quoted) => {
                     self.spend(value.size())?;
-                    let text = value.texts.into_iter().next().unwrap_or_default();
+                    let text = value.texts.first().cloned().unwrap_or_default();
                     let add = |text: &str, word: &mut Option<Word>| {
                         let word = word.get_or_insert_with(start);
                         word.text.push_str(text);
@@ -276,6 +281,9 @@ impl Shell {
                         word.glob |= quoted == Quoted::No && text.contains(['*', '?', '[']);
                         add_makers(&mut word.made_by, &value.made_by);
                     };
+                    if value.texts.is_empty() {
+                        continue;
+                    }
                     if quoted == Quoted::Yes {
                         add(&text, &mut word);
                         continue;

@@ -76,7 +76,8 @@ impl Shell {
             "HOME" => self.home.as_deref().map(Value::literal),
             "PWD" => self.scope.places.here.as_deref().map(Value::literal),
             "SHELL" | "BASH" => Some(Value::literal("/bin/sh").guessed()),
-            // A line has no arguments of its own.
+            // A line has no arguments of its own; `"$@"` is then no word at all.
+            "@" => Some(Value::any_of(Vec::new())),
             _ if ARGUMENTS.contains(&name) => Some(Value::literal("")),
             _ => None,
         })

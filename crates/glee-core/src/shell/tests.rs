@@ -136,6 +136,7 @@ fn what_would_run() {
         ("a=(rm -rf); ${a[@]} /", &["rm -rf /", "rm /", "-rf /"]),
         ("ls 2>&1 >/dev/null &>x", &["ls"]),
         ("echo a\\\nb", &["echo ab"]),
+        ("\"$@\" ls $@", &["ls"]),
         ("time -p ls; ! ls", &["ls", "ls"]),
         ("ls !(a|b) @(c)", &["ls !\u{FFFC} @\u{FFFC}"]),
         ("trap 'rm x' EXIT", &["trap [rm x] EXIT", "rm x", "EXIT"]),

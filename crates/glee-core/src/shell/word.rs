@@ -98,13 +98,11 @@ impl Shell {
                 None => return unreadable("a `'` is not closed"),
             },
             Some('"') => {
-                pieces.push(Piece::quoted(""));
-                pieces.extend(self.deeper(|shell| shell.quoted_text(cursor, Some('"')))?);
+                pieces.extend(self.in_quotes(cursor)?);
             }
             Some('$') if cursor.eat("'") => pieces.push(Piece::quoted(ansi(cursor)?)),
             Some('$') if cursor.eat("\"") => {
-                pieces.push(Piece::quoted(""));
-                pieces.extend(self.deeper(|shell| shell.quoted_text(cursor, Some('"')))?);
+                pieces.extend(self.in_quotes(cursor)?);
             }
             Some('$') => self.dollar(cursor, pieces, Quoted::No)?,
             Some('`') => pieces.push(self.backticks(cursor, Quoted::No)?),
@@ -116,6 +114,15 @@ impl Shell {
             None => {}
         }
         Ok(())
+    }
+
+    /// What follows a `"`. Even nothing is a word, but not `"$@"` when there are no arguments.
+    fn in_quotes(&mut self, cursor: &mut Cursor<'_>) -> Result<Vec<Piece>, Unreadable> {
+        let mut pieces = self.deeper(|shell| shell.quoted_text(cursor, Some('"')))?;
+        if pieces.is_empty() || !pieces.iter().all(Piece::is_no_word) {
+            pieces.insert(0, Piece::quoted(""));
+        }
+        Ok(pieces)
     }
 
     /// Text as in double quotes, up to `end` or to the end of it all.

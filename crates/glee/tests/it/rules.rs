@@ -74,6 +74,11 @@ fn the_principles_have_a_say() {
         ),
         ("true", Some("its answer is not {allowed, reason}")),
         ("{}", Some("its answer is not {allowed, reason}")),
+        ("[true]", Some("its answer is not {allowed, reason}")),
+        (
+            r#"{"allowed": false, "reason": "no\u001b[31m\u202e, never"}"#,
+            Some("allow it: no[31m, never [RULE_DENIED]"),
+        ),
     ];
     let mut answers: Vec<(String, Option<&str>)> = cases
         .iter()
