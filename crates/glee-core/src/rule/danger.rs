@@ -1,12 +1,13 @@
 //! The rules about commands that come with glee.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use super::download::{downloaded_code, downloaded_to, hidden_code, is_interpreter};
+use super::download::{downloaded_code, hidden_code, is_interpreter};
 use super::overview::Overview;
-use super::place::{Ground, Standing, is_device, is_of_the_system};
+use super::place::{Ground, Standing};
+use super::system::{devices, disks, system_files, system_modes};
 use crate::policy::{Case, Decision, Rule};
-use crate::shell::{Flow, GAP, SHELLS, Simple, Word};
+use crate::shell::{GAP, SHELLS, Simple, Word};
 
 /// A rule about single commands; the strictest of what it says of each counts.
 #[derive(Clone, Copy)]
@@ -21,7 +22,7 @@ pub(super) struct Sight<'a> {
     pub(super) overview: &'a Overview<'a>,
     pub(super) index: usize,
     pub(super) command: &'a Simple,
-    ground: Ground<'a>,
+    pub(super) ground: Ground<'a>,
 }
 
 pub const RULES: &[CommandRule] = &[
@@ -129,36 +130,36 @@ pub(super) fn ask(reason: impl Into<String>) -> Option<Decision> {
 }
 
 impl Sight<'_> {
-    fn runs_any(&self, names: &[&str]) -> bool {
+    pub(super) fn runs_any(&self, names: &[&str]) -> bool {
         self.command.runs_any(names)
     }
 
-    fn runs(&self, name: &str) -> bool {
+    pub(super) fn runs(&self, name: &str) -> bool {
         self.runs_any(&[name])
     }
 
-    fn has(&self, words: &[&str]) -> bool {
+    pub(super) fn has(&self, words: &[&str]) -> bool {
         self.command
             .args()
             .iter()
             .any(|it| words.contains(&it.text.as_str()))
     }
 
-    fn cwd(&self) -> Option<&str> {
+    pub(super) fn cwd(&self) -> Option<&str> {
         self.command.cwd.as_deref()
     }
 
     /// Where a word leads: as it stands, and after links.
-    fn paths(&self, word: &Word) -> Vec<PathBuf> {
+    pub(super) fn paths(&self, word: &Word) -> Vec<PathBuf> {
         self.ground.paths(&word.text, self.cwd())
     }
 
-    fn is_project(&self, word: &Word) -> bool {
+    pub(super) fn is_project(&self, word: &Word) -> bool {
         self.paths(word).iter().all(|it| it == self.ground.root)
     }
 
     /// Whether it lies in a directory of the project.
-    fn is_within_project(&self, word: &Word) -> bool {
+    pub(super) fn is_within_project(&self, word: &Word) -> bool {
         let inside = |it: &PathBuf| {
             let inner = it.strip_prefix(self.ground.root);
             inner.is_ok_and(|it| it.components().count() > 1)
@@ -168,7 +169,7 @@ impl Sight<'_> {
     }
 
     /// Options and what is left, as GNU programs read them: in any order, up to `--`.
-    fn options(&self) -> (Vec<&str>, Vec<&Word>) {
+    pub(super) fn options(&self) -> (Vec<&str>, Vec<&Word>) {
         let (mut options, mut operands, mut over) = (Vec::new(), Vec::new(), false);
         for word in self.command.args() {
             match word.text.as_str() {
@@ -179,71 +180,17 @@ impl Sight<'_> {
         }
         (options, operands)
     }
-
-    /// Files that the command writes to or takes away: by redirection, and by what it is.
-    fn written(&self) -> Vec<Word> {
-        let redirects = self.command.redirects.iter();
-        let outputs = redirects.filter(|it| it.flow == Flow::Out);
-        let mut written: Vec<Word> = outputs.map(|it| Word::clone(&it.target)).collect();
-        let (options, operands) = self.options();
-        let mut operands = operands.into_iter().cloned();
-        if self.runs_any(&["tee", "truncate", "shred", "rm", "unlink", "mv", "ddrescue"])
-            || self.runs_any(&["sed", "gsed", "perl"]) && edits_in_place(&options)
-        {
-            written.extend(operands);
-        } else if self.runs_any(&["cp", "install", "ln", "rsync"]) {
-            written.extend(operands.next_back());
-        } else if self.runs_any(&["dd", "dcfldd"]) {
-            let outputs = self.command.args().iter();
-            written.extend(outputs.filter_map(|it| part(it, it.text.strip_prefix("of=")?)));
-        } else {
-            let files = downloaded_to(self.command).into_iter();
-            written.extend(files.map(Word::literal));
-        }
-        if self.runs_any(&["cp", "mv", "install", "ln"]) {
-            written.extend(self.target_directory());
-        }
-        written
-    }
-
-    /// The directory of `cp -t x …` and its like.
-    fn target_directory(&self) -> Option<Word> {
-        let args = self.command.args();
-        args.iter().enumerate().find_map(|(at, word)| {
-            let long = word.text.strip_prefix("--target-directory");
-            let glued = long.and_then(|it| it.strip_prefix('=')).or_else(|| {
-                let letters = word.text.strip_prefix('-').filter(|_| long.is_none())?;
-                letters.strip_prefix('t').filter(|it| !it.is_empty())
-            });
-            match glued {
-                Some(text) => part(word, text),
-                None if long == Some("") || word.text == "-t" => args.get(at + 1).cloned(),
-                None => None,
-            }
-        })
-    }
 }
 
-fn part(word: &Word, text: &str) -> Option<Word> {
+pub(super) fn part(word: &Word, text: &str) -> Option<Word> {
     Some(Word {
         text: text.to_owned(),
         ..word.clone()
     })
 }
 
-/// `-i`, `-ni`, `-i.bak`, `--in-place`; what follows an option with a value is no option.
-fn edits_in_place(options: &[&str]) -> bool {
-    options.iter().any(|it| match it.strip_prefix("--") {
-        Some(long) => long.starts_with("in-place"),
-        None => it[1..]
-            .chars()
-            .take_while(|c| !"eEfMmIl".contains(*c))
-            .any(|c| c == 'i'),
-    })
-}
-
 /// Whether a short option is among these, alone or with others; or a long one, cut short or not.
-fn has_option(options: &[&str], short: &[char], long: &str) -> bool {
+pub(super) fn has_option(options: &[&str], short: &[char], long: &str) -> bool {
     options.iter().any(|it| match it.strip_prefix("--") {
         Some(name) => !name.is_empty() && long.starts_with(name),
         None => it[1..].contains(short),
@@ -303,139 +250,8 @@ fn deletion(sight: &Sight<'_>) -> Option<Decision> {
     decision
 }
 
-fn shown(word: &Word) -> String {
+pub(super) fn shown(word: &Word) -> String {
     format!("`{}`", word.text.replace(GAP, "…"))
-}
-
-fn disks(sight: &Sight<'_>) -> Option<Decision> {
-    let name = sight.command.program()?;
-    let is_tool = sight.runs_any(DISK_TOOLS) || name.text.starts_with("mkfs");
-    if is_tool && !sight.command.args().is_empty() && !only_looks(sight, &name.text) {
-        // A file with the content of a disk is a file.
-        let (_, operands) = sight.options();
-        let is_disk = |it: &&Word| {
-            let below = |it: &PathBuf| it.starts_with("/dev");
-            !it.known || it.glob || sight.paths(it).iter().any(below)
-        };
-        if operands.iter().any(is_disk) || sight.runs_any(&["vgremove", "lvremove"]) {
-            return deny(format!("{} changes a disk", shown(&name)));
-        }
-    }
-    for (program, words) in DISK_COMMANDS {
-        let begins = |it: &Word| words.iter().any(|word| it.text.starts_with(word));
-        if sight.runs(program) && sight.command.args().iter().any(begins) {
-            return deny(format!("{} erases a disk", shown(&name)));
-        }
-    }
-    None
-}
-
-/// Programs that change the disk they are given.
-const DISK_TOOLS: &[&str] = &[
-    "fdisk",
-    "sfdisk",
-    "cfdisk",
-    "gdisk",
-    "sgdisk",
-    "parted",
-    "wipefs",
-    "blkdiscard",
-    "mke2fs",
-    "mkswap",
-    "mkdosfs",
-    "mkntfs",
-    "newfs",
-    "pvcreate",
-    "pvremove",
-    "vgremove",
-    "lvremove",
-];
-
-/// Programs that change a disk with some of their words, or with what begins so.
-const DISK_COMMANDS: &[(&str, &[&str])] = &[
-    ("cryptsetup", &["luksFormat", "erase", "luksErase"]),
-    ("zpool", &["destroy", "create", "labelclear"]),
-    ("zfs", &["destroy"]),
-    ("nvme", &["format", "sanitize"]),
-    ("hdparm", &["--security-erase", "--trim-sector-ranges"]),
-    ("badblocks", &["-w"]),
-    ("mdadm", &["--zero-superblock", "--create"]),
-];
-
-/// Whether a disk tool is asked to show something, or what it would do.
-fn only_looks(sight: &Sight<'_>, name: &str) -> bool {
-    const CHANGES: &[&str] = &[
-        "mklabel",
-        "mktable",
-        "mkpart",
-        "rm",
-        "resizepart",
-        "set",
-        "name",
-        "rescue",
-        "toggle",
-        "disk_set",
-        "disk_toggle",
-        "move",
-        "resize",
-    ];
-    let (options, _) = sight.options();
-    sight.has(&["--help", "--version", "-V"])
-        || match name {
-            "fdisk" | "sfdisk" | "gdisk" => sight.has(&["-l", "--list", "-d", "--dump", "-x"]),
-            "sgdisk" => sight.has(&["-p", "--print", "-v", "--verify"]) && options.len() == 1,
-            "parted" => !sight.has(CHANGES) && sight.has(&["-l", "--list", "print"]),
-            "wipefs" => sight.has(&["-n", "--no-act"]) || options.is_empty(),
-            "mke2fs" | "mkfs.ext2" | "mkfs.ext3" | "mkfs.ext4" => sight.has(&["-n"]),
-            _ => false,
-        }
-}
-
-fn devices(sight: &Sight<'_>) -> Option<Decision> {
-    let written = sight.written();
-    let device = written.iter().find(|word| {
-        let paths = sight.paths(word);
-        paths.iter().any(|path| is_device(path, word.glob))
-    })?;
-    deny(format!("it writes to the device {}", shown(device)))
-}
-
-fn system_files(sight: &Sight<'_>) -> Option<Decision> {
-    let written = sight.written();
-    let is_file = |it: &PathBuf| is_of_the_system(it) || it == Path::new("/dev");
-    if let Some(file) = written
-        .iter()
-        .find(|it| sight.paths(it).iter().any(is_file))
-    {
-        return deny(format!(
-            "it writes to {}, which belongs to the system",
-            shown(file)
-        ));
-    }
-    let hooks = sight.ground.root.join(".git/hooks");
-    let is_hook = |it: &&Word| sight.paths(it).iter().any(|it| it.starts_with(&hooks));
-    let hook = written.iter().find(is_hook)?;
-    ask(format!("it changes {}, which git will run", shown(hook)))
-}
-
-fn system_modes(sight: &Sight<'_>) -> Option<Decision> {
-    if !sight.runs_any(&["chmod", "chown", "chgrp"]) {
-        return None;
-    }
-    let (options, operands) = sight.options();
-    // The mode is taken for a file of this name, which harms nobody.
-    let vital = operands.iter().find(|operand| {
-        let is_vital = sight.ground.standing(operand, sight.cwd()) == Standing::Vital;
-        // `chmod -R u+w .` is housekeeping.
-        is_vital && !sight.is_within_project(operand) && !sight.is_project(operand)
-    })?;
-    match has_option(&options, &['R'], "recursive") {
-        true => deny(format!(
-            "it changes the modes of {} and of everything in it",
-            shown(vital)
-        )),
-        false => None,
-    }
 }
 
 fn remote_shell(sight: &Sight<'_>) -> Option<Decision> {

@@ -10,6 +10,7 @@ pub mod place;
 pub mod reach;
 mod secrets;
 pub mod sensitive;
+mod system;
 
 use crate::policy::{Case, Decision, Rule};
 

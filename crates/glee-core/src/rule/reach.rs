@@ -91,6 +91,9 @@ pub enum Meaning {
     Address,
 }
 
+/// Most inputs of one object that are command lines.
+const MAX_COMMANDS: usize = 16;
+
 /// The commands a call would run and the paths it names.
 #[derive(Default)]
 pub struct Reach {
@@ -171,6 +174,10 @@ impl Reach {
                 .find(|(name, _)| meaning(name) == Some(wanted))
                 .map(|(_, value)| value)
         };
+        let language = given(Meaning::Language).and_then(Value::as_str);
+        let more = given(Meaning::Words).map(words_of).unwrap_or_default();
+        let place = given(Meaning::Place).and_then(Value::as_str);
+        let mut commands = 0;
         for (name, value) in args {
             let meaning = meaning(name);
             match meaning {
@@ -187,16 +194,19 @@ impl Reach {
                     self.paths.extend(paths.filter(is_path));
                 }
                 Some(Meaning::Line | Meaning::Script) => {
-                    let language = given(Meaning::Language).and_then(Value::as_str);
                     if language.is_some_and(is_another_language) {
                         continue;
                     }
-                    let cwd = at(given(Meaning::Place).and_then(Value::as_str));
+                    commands += 1;
+                    if commands > MAX_COMMANDS {
+                        self.unreadable = Some(Unreadable("there are too many of it".to_owned()));
+                        return;
+                    }
+                    let cwd = at(place);
                     let at = Surroundings {
                         cwd: Some(&cwd),
                         home,
                     };
-                    let more = given(Meaning::Words).map(words_of).unwrap_or_default();
                     for line in lines(value) {
                         match shell::read(&line, at) {
                             Err(why) if meaning == Some(Meaning::Script) => {
@@ -207,7 +217,7 @@ impl Reach {
                     }
                     if value.is_array() || !more.is_empty() {
                         let mut words = texts(value);
-                        words.extend(more);
+                        words.extend(more.iter().cloned());
                         self.add(shell::read_words(words, None, at));
                     }
                 }

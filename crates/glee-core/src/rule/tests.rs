@@ -386,3 +386,30 @@ fn what_the_project_allows_autonomy_does_not_ask() {
         assert_eq!(word(&autonomy.judge(&case).unwrap()), expected, "{line}");
     }
 }
+
+proptest::proptest! {
+    #[test]
+    fn judging_never_panics(
+        parts in proptest::collection::vec(proptest::sample::select(vec![
+            "rm -rf ", "/", "*", "?", "[", "$x", "~", "..", " ", "-", "--", "=", ":", "curl ", "-o", "-O ", "sh ", "| ", "; ", "> ",
+            "mv ", "cp -t", "dd of=", "sed -i", "chmod -R ", "kill ", "mkfs.", "parted ", "/dev/", "/proc/1/root", "nc -", "socat ",
+            "find ", "-name ", "xargs ", "tar -C ", "git grep ", "jq --arg ", "zip -x ", "file:", "//", "@", ".env", "é", "\u{FFFC}",
+            "ssh -i", "touch ", "f(){ f;f; };", "wget ", "python3 -", "--env-file", "yq e ", "rsync --del ", "systemctl ",
+        ]), 0..12)
+    ) {
+        verdict(&python(), &json!({"command": parts.concat(), "path": parts.concat()}));
+    }
+}
+
+#[test]
+fn there_are_not_any_number_of_commands_in_a_call() {
+    let args: Map<String, Value> = (0..100)
+        .map(|at| {
+            (
+                "_".repeat(at % 17) + "c" + &"-".repeat(at / 17) + "ommand",
+                json!("ls"),
+            )
+        })
+        .collect();
+    assert_eq!(word(&verdict(&python(), &Value::Object(args)).0), "deny");
+}

@@ -10,6 +10,7 @@
 mod builtin;
 mod compound;
 mod cursor;
+mod escape;
 mod expand;
 mod find;
 mod grammar;

@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use data_encoding::BASE64;
 
+use super::escape::unescaped;
 use super::expand::Value;
 use super::grammar::Shell;
-use super::word::unescaped;
 use super::{Flow, Simple, Word};
 
 /// Through how many commands in all a text is followed, as in `echo x | cat | cat`.
