@@ -101,7 +101,11 @@ impl Runtime {
             .await
             .and_then(|raw| shape(&admitted.spec().outputs, raw));
         let result = match result {
-            Ok(output) => Ok(redacted(output, &redactor, admitted.spec())),
+            Ok(output) => {
+                let mut output = redacted(output, &redactor, admitted.spec());
+                output.warnings.extend(redactor.warnings());
+                Ok(output)
+            }
             Err(failure) => Err(redactor.failure(failure)),
         };
         recording.finish(result.as_ref().err(), self.since(began))?;
