@@ -168,13 +168,20 @@ impl Rule for ManifestApproval {
     fn judge(&self, case: &Case<'_>) -> Result<Decision, String> {
         Ok(match &case.spec.approval {
             Approval::Never => Decision::Allow,
-            Approval::Always { .. }
-                if self.of == Asking::AgentsTools && case.spec.origin == Origin::User =>
+            _ if self.of == Asking::AgentsTools
+                && !matches!(case.spec.origin, Origin::Agent { .. }) =>
             {
                 Decision::Allow
             }
             Approval::Always { reason } => Decision::Ask {
                 reason: reason.clone(),
+            },
+            Approval::Depends(on) => match (on.0)(case.args, case.root) {
+                Ok(None) => Decision::Allow,
+                Ok(Some(reason)) => Decision::Ask { reason },
+                Err(why) => Decision::Ask {
+                    reason: format!("whether it must be asked cannot be told: {why}"),
+                },
             },
         })
     }
@@ -197,7 +204,7 @@ impl Rule for AgentCeiling {
     }
 
     fn judge(&self, case: &Case<'_>) -> Result<Decision, String> {
-        if case.spec.origin == Origin::User {
+        if !matches!(case.spec.origin, Origin::Agent { .. }) {
             return Ok(Decision::Allow);
         }
         let excess = case.spec.permissions.beyond(&self.0, case.root);

@@ -48,8 +48,10 @@ impl Runtime {
     }
 
     /// Answers a call that is not even looked at. It is recorded like any other refusal.
-    pub fn turn_away(&self, call: Invocation, why: Failure) -> Outcome {
-        let failure = self.refuse(&Record::of(&call, Map::new(), self.clock.now()), why);
+    pub async fn turn_away(&self, call: Invocation, why: Failure) -> Outcome {
+        let failure = self
+            .refuse(&Record::of(&call, Map::new(), self.clock.now()), why)
+            .await;
         Outcome {
             id: call.id,
             tool: call.tool,
@@ -69,7 +71,7 @@ impl Runtime {
         let mut record = Record::of(call, call.args.clone(), self.clock.now());
         let spec = match self.catalog.snapshot().find(&call.tool) {
             Ok(spec) => spec,
-            Err(failure) => return Err(self.refuse(&record, failure)),
+            Err(failure) => return Err(self.refuse(&record, failure).await),
         };
         meta.version = Some(spec.version.clone());
         meta.kind = Some(spec.exec.kind());
@@ -77,19 +79,18 @@ impl Runtime {
         // Also what is refused is recorded, and an argument may hold a secret.
         let redactor = Redactor::new(&self.gate.secrets_of(&spec));
         record.args = redactor.map(record.args);
-        let refuse = |record: &Record<'_>, failure| self.refuse(record, redactor.failure(failure));
         let admitted = match admit(&self.gate, spec, call, &mut record.trail).await {
             Ok(admitted) => admitted,
-            Err(failure) => return Err(refuse(&record, failure)),
+            Err(failure) => return Err(self.refuse(&record, redactor.failure(failure)).await),
         };
         record.args = redactor.map(admitted.args().clone());
         let Ready { held, run } = match self.executor.hold(&admitted).await {
             Ok(ready) => ready,
-            Err(failure) => return Err(refuse(&record, failure)),
+            Err(failure) => return Err(self.refuse(&record, redactor.failure(failure)).await),
         };
         meta.held = Some(held.clone());
         record.held = Some(held);
-        self.journal(&record)?;
+        self.journal(&record).await?;
         let began = self.clock.now();
         let mut recording = Recording {
             runtime: self,
@@ -108,24 +109,24 @@ impl Runtime {
             }
             Err(failure) => Err(redactor.failure(failure)),
         };
-        recording.finish(result.as_ref().err(), self.since(began))?;
+        recording.finish(result.as_ref().err()).await?;
         result
     }
 
-    fn refuse(&self, record: &Record<'_>, failure: Failure) -> Failure {
+    async fn refuse(&self, record: &Record<'_>, failure: Failure) -> Failure {
         let what = What::Refused {
             kind: failure.kind,
             message: failure.message.clone(),
             duration: self.since(record.began),
         };
         // A refusal that cannot be recorded is still a refusal.
-        let _ = self.report(record, what);
+        let _ = self.report(record, what).await;
         failure
     }
 
     /// What cannot be recorded does not run.
-    fn journal(&self, record: &Record<'_>) -> Result<(), Failure> {
-        self.report(record, What::Started).map_err(|err| {
+    async fn journal(&self, record: &Record<'_>) -> Result<(), Failure> {
+        self.report(record, What::Started).await.map_err(|err| {
             Failure::new(
                 FailureKind::AuditUnavailable,
                 format!("the call was not run, because it cannot be recorded: {err}"),
@@ -134,8 +135,16 @@ impl Runtime {
         })
     }
 
-    fn report(&self, record: &Record<'_>, what: What) -> Result<(), String> {
-        let event = Event {
+    async fn report(&self, record: &Record<'_>, what: What) -> Result<(), String> {
+        let event = self.event(record, what);
+        for observer in &self.observers {
+            observer.hear(&event).await?;
+        }
+        Ok(())
+    }
+
+    fn event(&self, record: &Record<'_>, what: What) -> Event {
+        Event {
             id: record.call.id,
             at: self.clock.now(),
             tool: record.call.tool.clone(),
@@ -145,11 +154,7 @@ impl Runtime {
             held: record.held.clone(),
             trail: record.trail.clone(),
             what,
-        };
-        self.observers
-            .iter()
-            .map(|it| it.observe(&event))
-            .fold(Ok(()), Result::and)
+        }
     }
 
     fn since(&self, began: SystemTime) -> Duration {
@@ -206,14 +211,11 @@ struct Recording<'a> {
 }
 
 impl Recording<'_> {
-    fn finish(&mut self, failure: Option<&Failure>, duration: Duration) -> Result<(), Failure> {
+    async fn finish(&mut self, failure: Option<&Failure>) -> Result<(), Failure> {
+        let what = self.end(failure);
         self.over = true;
-        let what = What::Finished {
-            failure: failure.map(|it| it.kind),
-            message: failure.map_or(String::new(), |it| it.message.clone()),
-            duration,
-        };
-        self.runtime.report(&self.record, what).map_err(|err| {
+        let reported = self.runtime.report(&self.record, what).await;
+        reported.map_err(|err| {
             Failure::new(
                 FailureKind::AuditUnavailable,
                 format!("the tool ran, but its end could not be recorded: {err}"),
@@ -221,16 +223,28 @@ impl Recording<'_> {
             .hint("look at what the tool did before running it again")
         })
     }
+
+    fn end(&self, failure: Option<&Failure>) -> What {
+        What::Finished {
+            failure: failure.map(|it| it.kind),
+            message: failure.map_or(String::new(), |it| it.message.clone()),
+            duration: self.runtime.since(self.began),
+        }
+    }
 }
 
 impl Drop for Recording<'_> {
     fn drop(&mut self) {
-        if !self.over {
-            let failure = match std::thread::panicking() {
-                true => Failure::new(FailureKind::Internal, "glee itself failed"),
-                false => Failure::new(FailureKind::Cancelled, "the caller is gone"),
-            };
-            let _ = self.finish(Some(&failure), self.runtime.since(self.began));
+        if self.over {
+            return;
+        }
+        let failure = match std::thread::panicking() {
+            true => Failure::new(FailureKind::Internal, "glee itself failed"),
+            false => Failure::new(FailureKind::Cancelled, "the caller is gone"),
+        };
+        let event = self.runtime.event(&self.record, self.end(Some(&failure)));
+        for observer in &self.runtime.observers {
+            let _ = observer.observe(&event);
         }
     }
 }

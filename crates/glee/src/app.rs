@@ -46,6 +46,7 @@ pub enum OpenError {
 pub struct App {
     project: Project,
     runtime: Runtime,
+    natives: Vec<Arc<ToolSpec>>,
     cage: Cage,
     mcp: Mcp,
     digests: Mutex<Digests>,
@@ -88,6 +89,8 @@ pub struct Wiring {
     /// A program whose `main` begins with [`glee_sandbox::run_if_launcher`]; tools are started through it.
     pub launcher: PathBuf,
     pub stay: Stay,
+    /// Functions of this program that are tools too; see [`crate::native::tool`].
+    pub natives: Vec<ToolSpec>,
     /// The only permissions that tools may need, with commas between; any unless given.
     pub allowed_permissions: Option<String>,
     /// Where the key of the audit is kept, from the project's root; where glee keeps such things unless
@@ -103,6 +106,7 @@ impl Wiring {
             secrets: Arc::new(Environment),
             launcher: PathBuf::from("/proc/self/exe"),
             stay: Stay::ForMany,
+            natives: Vec::new(),
             allowed_permissions: allowed_permissions(),
             state: None,
         }
@@ -112,13 +116,14 @@ impl Wiring {
 impl App {
     pub fn open(project: Project, wiring: Wiring) -> Result<App, OpenError> {
         let config = read_config(&project)?;
+        let natives: Vec<Arc<ToolSpec>> = wiring.natives.into_iter().map(Arc::new).collect();
         let cage = Cage::new(
             Sandbox::new(wiring.launcher),
             confinement(config.sandbox),
             Egress::new(config.allowed_hosts.clone()),
         );
         let runtime = Runtime {
-            catalog: Catalog::new(load(&project, Compile::AtFirstUse)?),
+            catalog: Catalog::new(load(&project, &natives, Compile::AtFirstUse)?),
             gate: Gate {
                 root: project.root().to_owned(),
                 rules: rules(&config, wiring.allowed_permissions.as_deref()),
@@ -150,6 +155,7 @@ impl App {
         Ok(App {
             project,
             runtime,
+            natives,
             cage,
             mcp: config.mcp,
             digests,
@@ -178,7 +184,7 @@ impl App {
     /// Takes in what changed on disk. A document that is broken now keeps its last good version.
     pub fn reload(&self) -> Result<(), OpenError> {
         // A schema that cannot be used must not replace one that can.
-        let next = load(&self.project, Compile::Now)?;
+        let next = load(&self.project, &self.natives, Compile::Now)?;
         self.runtime.catalog.replace(next);
         Ok(())
     }
@@ -208,6 +214,13 @@ impl App {
 
     /// A tool's document, as it is on disk now.
     pub fn manifest(&self, spec: &ToolSpec) -> Result<String, Failure> {
+        if spec.source.as_os_str().is_empty() {
+            let why = format!(
+                "`{}` is a function of this program and has no manifest",
+                spec.name
+            );
+            return Err(Failure::new(FailureKind::NotFound, why));
+        }
         document::load(&spec.source)
             .map_err(|err| Failure::new(FailureKind::FileNotFound, format!("the manifest {err}")))
     }
@@ -244,8 +257,8 @@ impl App {
     }
 
     /// Answers a call that is not even looked at; it is recorded all the same.
-    pub fn turn_away(&self, call: Call, why: Failure) -> Outcome {
-        self.runtime.turn_away(invocation(call), why)
+    pub async fn turn_away(&self, call: Call, why: Failure) -> Outcome {
+        self.runtime.turn_away(invocation(call), why).await
     }
 
     pub async fn call(&self, call: Call) -> Outcome {
@@ -349,7 +362,11 @@ enum Compile {
     Now,
 }
 
-fn load(project: &Project, compile: Compile) -> Result<Snapshot, OpenError> {
+fn load(
+    project: &Project,
+    natives: &[Arc<ToolSpec>],
+    compile: Compile,
+) -> Result<Snapshot, OpenError> {
     let io = |path: PathBuf| move |source| OpenError::Io { path, source };
     let path = project.tools();
     let mut tools = manifests::load(&path).map_err(io(path))?;
@@ -357,6 +374,10 @@ fn load(project: &Project, compile: Compile) -> Result<Snapshot, OpenError> {
         tools.iter_mut().for_each(manifests::Document::compile);
     }
     let mut snapshot = manifests::snapshot(tools);
+    // A project's own tool comes before one that is everywhere.
+    for native in natives {
+        snapshot.insert_unless_there(native.clone());
+    }
     let path = project.prompts();
     for document in documents::load(&path, prompt::read).map_err(io(path))? {
         match document.usable() {

@@ -8,13 +8,13 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use glee_core::event::{Event, What};
-use glee_core::port::Observer;
+use glee_core::port::{Later, Observer};
 
 use crate::store::journal::Place;
 use crate::store::state;
 
 pub use text::tail;
-use writer::{OnDisk, Writer};
+use writer::{Handed, OnDisk, Writer};
 
 /// How a project wants to be recorded.
 #[derive(Clone, Debug)]
@@ -72,6 +72,16 @@ impl Audit {
 
 impl Observer for Audit {
     fn observe(&self, event: &Event) -> Result<(), String> {
+        self.hand_in(event)?.wait()
+    }
+
+    fn hear<'a>(&'a self, event: &'a Event) -> Later<'a, Result<(), String>> {
+        Box::pin(async { self.hand_in(event)?.answer().await })
+    }
+}
+
+impl Audit {
+    fn hand_in(&self, event: &Event) -> Result<Handed, String> {
         let on_disk = match (&event.what, self.settings.fsync) {
             (What::Started | What::Refused { .. } | What::Finished { .. }, Fsync::Soon) => {
                 OnDisk::Soon
@@ -79,7 +89,7 @@ impl Observer for Audit {
             _ => OnDisk::First,
         };
         let (text, entry) = (text::line(event), entry::entry(event));
-        self.writer()?.record(text, entry, on_disk)
+        self.writer()?.hand_in(text, entry, on_disk)
     }
 }
 

@@ -4,10 +4,13 @@
 use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+use tokio::sync::oneshot::error::TryRecvError;
 
 use crate::store::durable::Lock;
 use crate::store::journal::{Journal, Place};
@@ -18,6 +21,8 @@ use super::text::Log;
 const PATIENCE: Duration = Duration::from_secs(4);
 /// How long events are gathered before they are forced to disk together.
 const GATHERED: Duration = Duration::from_millis(50);
+/// Events that are written at once.
+const MOST_AT_ONCE: usize = 256;
 /// Events that wait at once; when there are more, something hangs.
 const MOST_WAITING: usize = 4096;
 
@@ -40,7 +45,13 @@ struct Job {
     on_disk: OnDisk,
     /// Whose move it is; see below.
     state: Arc<AtomicU8>,
-    answer: SyncSender<Result<(), String>>,
+    answer: Mutex<Option<oneshot::Sender<Result<(), String>>>>,
+}
+
+/// An event that was handed in, and its answer.
+pub(super) struct Handed {
+    state: Arc<AtomicU8>,
+    answered: oneshot::Receiver<Result<(), String>>,
 }
 
 /// A job waits, until either the writer takes it or its caller gives it up.
@@ -72,38 +83,67 @@ impl Writer {
         self.is_there.load(Ordering::Acquire)
     }
 
-    pub(super) fn record(
+    pub(super) fn hand_in(
         &self,
         text: String,
         entry: String,
         on_disk: OnDisk,
-    ) -> Result<(), String> {
-        let (answer, answered) = sync_channel(1);
+    ) -> Result<Handed, String> {
+        let (answer, answered) = oneshot::channel();
         let state = Arc::new(AtomicU8::new(WAITS));
         let job = Job {
             text,
             entry,
             on_disk,
             state: state.clone(),
-            answer,
+            answer: Mutex::new(Some(answer)),
         };
-        let gone = || "the thread that writes it is gone".to_owned();
         self.jobs.try_send(job).map_err(|err| match err {
             TrySendError::Full(_) => "too many events wait to be written".to_owned(),
             TrySendError::Disconnected(_) => gone(),
         })?;
-        match answered.recv_timeout(PATIENCE) {
-            Ok(answer) => answer,
-            Err(RecvTimeoutError::Disconnected) => Err(gone()),
-            Err(RecvTimeoutError::Timeout) => {
-                // What nobody waits for any more is not written later, as if it had been done.
-                state.store(GIVEN_UP, Ordering::Release);
-                Err(format!(
-                    "the disk did not take it within {PATIENCE:?}, or another process holds the journal"
-                ))
+        Ok(Handed { state, answered })
+    }
+}
+
+fn gone() -> String {
+    "the thread that writes it is gone".to_owned()
+}
+
+impl Handed {
+    /// Waits for the answer, for so long and no longer.
+    pub(super) async fn answer(self) -> Result<(), String> {
+        let Handed { state, answered } = self;
+        match tokio::time::timeout(PATIENCE, answered).await {
+            Ok(answer) => answer.unwrap_or_else(|_| Err(gone())),
+            Err(_) => Err(give_up(&state)),
+        }
+    }
+
+    /// The same, and keeps the thread.
+    pub(super) fn wait(self) -> Result<(), String> {
+        let Handed {
+            state,
+            mut answered,
+        } = self;
+        let began = Instant::now();
+        loop {
+            match answered.try_recv() {
+                Ok(answer) => return answer,
+                Err(TryRecvError::Closed) => return Err(gone()),
+                Err(TryRecvError::Empty) if began.elapsed() < PATIENCE => {
+                    thread::sleep(Duration::from_micros(100));
+                }
+                Err(TryRecvError::Empty) => return Err(give_up(&state)),
             }
         }
     }
+}
+
+/// What nobody waits for any more is not written later, as if it had been done.
+fn give_up(state: &AtomicU8) -> String {
+    state.store(GIVEN_UP, Ordering::Release);
+    format!("the disk did not take it within {PATIENCE:?}, or another process holds the journal")
 }
 
 impl Job {
@@ -114,8 +154,10 @@ impl Job {
     }
 
     fn answer(&self, answer: Result<(), String>) {
-        // Nobody may be waiting any more.
-        let _ = self.answer.try_send(answer);
+        if let Some(waits) = lock(&self.answer).take() {
+            // Nobody may be waiting any more.
+            let _ = waits.send(answer);
+        }
     }
 }
 
@@ -137,7 +179,7 @@ impl Desk {
     fn run(mut self, todo: &Receiver<Job>) {
         while let Ok(first) = todo.recv() {
             let mut batch = vec![first];
-            batch.extend(todo.try_iter());
+            batch.extend(todo.try_iter().take(MOST_AT_ONCE));
             self.write(&batch);
         }
     }
@@ -156,12 +198,25 @@ impl Desk {
         if let Some(why) = self.syncer.failure() {
             return refuse(&why);
         }
+        let taken: Vec<&Job> = batch.iter().filter(|it| it.take()).collect();
+        let mut left = taken.as_slice();
         let mut waiting = Vec::new();
-        for job in batch.iter().filter(|it| it.take()) {
-            match self.record(&alone, job) {
-                Err(err) => job.answer(Err(err.to_string())),
-                Ok(()) if job.on_disk == OnDisk::First => waiting.push(job),
-                Ok(()) => job.answer(Ok(())),
+        while !left.is_empty() {
+            match self.record(&alone, left) {
+                Err(err) => {
+                    left.iter().for_each(|it| it.answer(Err(err.to_string())));
+                    break;
+                }
+                Ok(count) => {
+                    let (recorded, rest) = left.split_at(count);
+                    for job in recorded {
+                        match job.on_disk {
+                            OnDisk::First => waiting.push(*job),
+                            OnDisk::Soon => job.answer(Ok(())),
+                        }
+                    }
+                    left = rest;
+                }
             }
         }
         drop(alone);
@@ -176,12 +231,21 @@ impl Desk {
         }
     }
 
-    /// Both files or neither.
-    fn record(&mut self, alone: &Lock, job: &Job) -> io::Result<()> {
-        let line = self.log.append(&job.text)?;
-        let appended = self.journal.append(alone, &job.entry);
-        if appended.is_err() {
-            line.take_back();
+    /// Into both files or neither. How many were recorded: one at least, fewer than all when the journal
+    /// must go on in a new file.
+    fn record(&mut self, alone: &Lock, jobs: &[&Job]) -> io::Result<usize> {
+        let entries: Vec<&str> = jobs.iter().map(|it| it.entry.as_str()).collect();
+        let Desk { log, journal, .. } = self;
+        let mut lines = None;
+        let appended = journal.append(alone, &entries, |count| {
+            let text: String = jobs[..count].iter().map(|it| it.text.as_str()).collect();
+            lines = Some(log.append(&text)?);
+            Ok(())
+        });
+        if appended.is_err()
+            && let Some(lines) = lines
+        {
+            lines.take_back();
         }
         appended
     }

@@ -70,9 +70,15 @@ impl Journal {
         latch.hold(PATIENCE)
     }
 
-    /// Adds an entry: the members of an object, without its braces. It has reached the kernel when this
-    /// returns.
-    pub fn append(&mut self, alone: &Lock, entry: &str) -> io::Result<()> {
+    /// Adds entries: the members of an object each, without its braces. They have reached the kernel when
+    /// this returns. How many: one at least, fewer than all when the next must go to a new file. `beside`
+    /// is told how many it will be, and may stop it.
+    pub fn append(
+        &mut self,
+        alone: &Lock,
+        entries: &[&str],
+        beside: impl FnOnce(usize) -> io::Result<()>,
+    ) -> io::Result<usize> {
         let mut key = self.key()?;
         let (mut head, sealed) = self.sealed(&mut key)?;
         let mut file = self.file.now()?;
@@ -80,29 +86,39 @@ impl Journal {
             self.recover(alone, &key, &mut head, &sealed)?;
             file = self.file.now()?;
         }
-        let (line, mac) = key.line(head.seq + 1, &head.mac, entry);
-        if line.len() > LONGEST_LINE {
-            return Err(io::Error::other("the event is too long for the journal"));
+        let (mut lines, mut next, mut count) = (Vec::new(), head.clone(), 0);
+        for entry in entries {
+            let (line, mac) = key.line(next.seq + 1, &next.mac, entry);
+            if line.len() > LONGEST_LINE {
+                return Err(io::Error::other("the event is too long for the journal"));
+            }
+            if next.length > 0 && next.length + line.len() as u64 > self.rotate {
+                if count > 0 {
+                    break;
+                }
+                self.rotate(&key, &mut head, &sealed)?;
+                file = self.file.now()?;
+                next = head.clone();
+            }
+            next = Head {
+                seq: next.seq + 1,
+                length: next.length + line.len() as u64,
+                mac,
+                ..next
+            };
+            lines.extend_from_slice(&line);
+            count += 1;
         }
-        if head.length > 0 && head.length + line.len() as u64 > self.rotate {
-            self.rotate(&key, &mut head, &sealed)?;
-            file = self.file.now()?;
-        }
-        let next = Head {
-            seq: head.seq + 1,
-            length: head.length + line.len() as u64,
-            mac,
-            ..head
-        };
+        beside(count)?;
         let written = (&*file.file)
-            .write_all(&line)
+            .write_all(&lines)
             .map_err(|err| at(self.file.path(), err))
             .and_then(|()| self.seal(&key, next, &sealed));
         if written.is_err() {
             // Half a line, or one that is not sealed, would be taken for the trace of a crash.
             let _ = file.file.set_len(head.length);
         }
-        written
+        written.map(|()| count)
     }
 
     /// What must be on disk for the journal to be.
