@@ -8,13 +8,15 @@ use data_encoding::{BASE64_NOPAD, BASE64URL_NOPAD, HEXLOWER, HEXUPPER};
 use serde_json::{Map, Value};
 
 use crate::outcome::{Failure, Output};
-use crate::secret::SecretValues;
+use crate::secret::{Secret, SecretValues};
 use crate::url_template::encode;
 
 /// Shorter secrets occur by chance; replacing them would destroy the result.
 pub const SHORTEST: usize = 8;
 
 pub struct Redactor {
+    /// The names of secrets that are too short to be looked for.
+    short: Vec<String>,
     search: Option<AhoCorasick>,
     needles: Vec<String>,
     marks: Vec<String>,
@@ -29,7 +31,11 @@ impl Redactor {
     pub fn new(secrets: &SecretValues) -> Redactor {
         let mut needles = Vec::new();
         let mut marks = Vec::new();
+        let mut short = Vec::new();
         for (name, secret) in secrets {
+            if is_short(secret) {
+                short.push(name.clone());
+            }
             for form in forms(secret.reveal()) {
                 if form.len() >= SHORTEST && !needles.contains(&form) {
                     needles.push(form);
@@ -46,10 +52,16 @@ impl Redactor {
             })
             .flatten();
         Redactor {
+            short,
             search,
             needles,
             marks,
         }
+    }
+
+    /// What people should know who rely on it.
+    pub fn warnings(&self) -> impl Iterator<Item = String> {
+        self.short.iter().map(|name| short_secret(name))
     }
 
     pub fn text(&self, text: String) -> String {
@@ -142,6 +154,16 @@ impl Redactor {
     }
 }
 
+/// Whether a secret occurs by chance.
+pub fn is_short(secret: &Secret) -> bool {
+    secret.reveal().len() < SHORTEST
+}
+
+/// What is wrong with such a secret.
+pub fn short_secret(name: &str) -> String {
+    format!("{name} has fewer than {SHORTEST} bytes, so it is not taken out of results and logs")
+}
+
 fn forms(secret: &str) -> Vec<String> {
     let bytes = secret.as_bytes();
     let mut forms = vec![
@@ -221,7 +243,6 @@ fn ascii(json: &str) -> String {
 mod tests {
     use super::*;
     use crate::outcome::Truncated;
-    use crate::secret::Secret;
     use data_encoding::BASE64;
     use serde_json::json;
 

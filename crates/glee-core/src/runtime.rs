@@ -90,19 +90,27 @@ impl Runtime {
         };
         meta.held = Some(held.clone());
         record.held = Some(held);
-        self.journal(&record).await?;
-        let began = self.clock.now();
         let mut recording = Recording {
             runtime: self,
             record,
-            began,
+            began: self.clock.now(),
             over: false,
         };
+        // A caller who is gone while the start is being recorded leaves no start without an end.
+        if let Err(failure) = self.journal(&recording.record).await {
+            recording.over = true;
+            return Err(failure);
+        }
+        recording.began = self.clock.now();
         let result = run
             .await
             .and_then(|raw| shape(&admitted.spec().outputs, raw));
         let result = match result {
-            Ok(output) => Ok(redacted(output, &redactor, admitted.spec())),
+            Ok(output) => {
+                let mut output = redacted(output, &redactor, admitted.spec());
+                output.warnings.extend(redactor.warnings());
+                Ok(output)
+            }
             Err(failure) => Err(redactor.failure(failure)),
         };
         recording.finish(result.as_ref().err()).await?;

@@ -1,12 +1,14 @@
 //! Everything that is wrong with a project's documents, in one run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use glee_core::model::{Exec, Origin, ToolSpec};
 use glee_core::permission::{Ceiling, absolute};
+use glee_core::redact::{is_short, short_secret};
 use glee_core::resource::{Holds, Resource};
+use glee_core::secret::Secret;
 use glee_core::template::{Source, Template};
 
 use crate::config;
@@ -73,6 +75,7 @@ pub fn lint(project: &Project) -> io::Result<Report> {
             problems.extend(check::schemas(spec, node));
             problems.extend(check::check(spec, node));
             problems.extend(unused_secrets(spec, node));
+            problems.extend(short_secrets(spec, node));
             problems.extend(missing_files(spec, node, project.root()));
             problems.extend(above_ceiling(spec, node, &ceiling, project.root()));
         }
@@ -187,6 +190,40 @@ fn unused_secrets(spec: &ToolSpec, node: &Node) -> Vec<Problem> {
             .fix(format!("remove it, or use it as `${{{name}}}`"))
         })
         .collect()
+}
+
+/// Of the secrets that are set where lint runs.
+fn short_secrets(spec: &ToolSpec, node: &Node) -> Vec<Problem> {
+    let declared = spec.permissions.secrets.keys();
+    declared
+        .filter(|name| set(name).is_some_and(|it| is_short(&it)))
+        .map(|name| {
+            let place = node.key_place_of(&format!("/permissions/secrets/{name}"));
+            Problem::warning("short-secret", place, short_secret(name)).fix("use a longer one")
+        })
+        .collect()
+}
+
+/// A secret as glee would find it; a blank one is none.
+fn set(name: &str) -> Option<Secret> {
+    let value = std::env::var(name).ok().map(Secret::new)?;
+    (!value.reveal().trim().is_empty()).then_some(value)
+}
+
+/// The secrets that tools declare: how many there are, and what is wrong with which.
+pub fn secrets(project: &Project) -> io::Result<(usize, Vec<String>)> {
+    let tools = manifests::load(&project.tools())?;
+    let names: BTreeSet<&String> = tools
+        .iter()
+        .filter_map(|it| it.read.model.as_ref())
+        .flat_map(|it| it.permissions.secrets.keys())
+        .collect();
+    let problems = names.iter().filter_map(|name| match set(name) {
+        None => Some(format!("{name} is not set")),
+        Some(secret) if is_short(&secret) => Some(short_secret(name)),
+        Some(_) => None,
+    });
+    Ok((names.len(), problems.collect()))
 }
 
 fn missing_files(spec: &ToolSpec, node: &Node, root: &Path) -> Vec<Problem> {

@@ -435,6 +435,26 @@ mod tests {
         }
     }
 
+    /// However the pipe cuts what a tool tells, it is read by lines, and redacted by lines.
+    #[test]
+    fn se_02_a_secret_in_two_chunks_is_found() {
+        let secrets = SecretValues::from([("KEY".to_owned(), Secret::new("supersecret"))]);
+        let line = b"{\"log\": \"it is supersecret, c3VwZXJzZWNyZXQ=\"}\n";
+        for at in 0..line.len() {
+            let listener = Listener::default();
+            let mut ear = Ear::new(Audience {
+                tool: "tool",
+                party: &listener,
+                secrets: &secrets,
+            });
+            ear.hear(&line[..at]);
+            ear.hear(&line[at..]);
+            ear.finish();
+            let told = listener.0.into_inner().unwrap();
+            assert_eq!(told, [log("it is [REDACTED:KEY], [REDACTED:KEY]=")], "{at}");
+        }
+    }
+
     #[test]
     fn a_rate_is_kept() {
         let began = Instant::now();

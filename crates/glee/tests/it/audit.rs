@@ -376,7 +376,8 @@ fn ad_03_what_cannot_be_recorded_does_not_run() {
     let link = |path: &Path| std::os::unix::fs::symlink("/dev/full", path).unwrap();
     let directory = |path: &Path| fs::create_dir_all(path).unwrap();
     let file = |path: &Path| fs::write(path, "").unwrap();
-    let obstacles: [(&str, &dyn Fn(&Path)); 7] = [
+    type Obstacle<'a> = (&'a str, &'a dyn Fn(&Path));
+    let obstacles: [Obstacle<'_>; 7] = [
         (".glee/audit/journal.jsonl", &fifo),
         (".glee/audit/journal.jsonl", &link),
         (".glee/audit/journal.jsonl", &directory),
@@ -675,6 +676,35 @@ fn ad_04_a_line_that_was_not_sealed_yet_is_taken_in() {
     // Also by a process that had it open all the time.
     books.record(&audit, 1);
     books.is_whole(8);
+}
+
+/// Events that come at once are sealed at once, and lost or taken in together.
+#[test]
+fn ad_04_lines_that_were_written_together_are_taken_in_together() {
+    let books = Books::new();
+    let first = event("first");
+    let many: Vec<Event> = (0..200).map(|n| event(&format!("tool_{n}"))).collect();
+    let audit = books.audit();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        audit.hear(&first).await.unwrap();
+        fs::copy(books.head(), books.head().with_extension("earlier")).unwrap();
+        let all = many.iter().map(|it| audit.hear(it));
+        for heard in futures_util::future::join_all(all).await {
+            heard.unwrap();
+        }
+    });
+    books.is_whole(201);
+    let lines = books.lines();
+    let joined = lines.iter().filter(|it| it.contains("\"joined\":true"));
+    assert!(joined.count() > 0, "nothing was written together");
+    // Killed before the seal, glee leaves what was written at once; more than that it cannot leave.
+    let is_joined = |it: &&String| it.contains("\"joined\":true");
+    let writes = lines[1..].iter().filter(|it| !is_joined(it)).count();
+    fs::copy(books.head().with_extension("earlier"), books.head()).unwrap();
+    assert_eq!(books.verify().problems.is_empty(), writes == 1);
+    books.record(&books.audit(), 1);
+    books.is_whole(202);
 }
 
 #[test]

@@ -21,6 +21,7 @@ mod mcp;
 mod notes;
 mod properties;
 mod rules;
+mod secrets;
 mod support;
 mod upstream;
 mod warm_python;

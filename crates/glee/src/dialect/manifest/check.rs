@@ -10,13 +10,14 @@ use serde_json::Value;
 
 use super::super::problem::Problem;
 use super::super::yaml::{Kind, Node};
+use super::credential;
 
 /// Every such problem, for `glee lint`. They do not stop a tool from running.
 pub fn check(spec: &ToolSpec, node: &Node) -> Vec<Problem> {
     let mut problems = Vec::new();
     inputs(spec, node, &mut problems);
     examples(spec, node, &mut problems);
-    literal_secrets(node, &mut problems);
+    credential::literal(node, &mut problems);
     for (pointer, shown) in [
         ("/title", node.get("/title")),
         ("/description", node.get("/description")),
@@ -172,57 +173,6 @@ fn examples(spec: &ToolSpec, node: &Node, problems: &mut Vec<Problem>) {
                     ));
                 }
             }
-        }
-    }
-}
-
-/// How well-known credentials begin.
-const CREDENTIALS: &[&str] = &[
-    "sk-",
-    "sk_live_",
-    "ghp_",
-    "gho_",
-    "github_pat_",
-    "glpat-",
-    "xoxb-",
-    "xoxp-",
-    "AKIA",
-    "AIza",
-    "-----BEGIN",
-];
-
-/// A credential belongs in the environment, not in a file that people share.
-fn literal_secrets(root: &Node, problems: &mut Vec<Problem>) {
-    fn scalars<'a>(node: &'a Node, found: &mut Vec<&'a Node>) {
-        match &node.kind {
-            Kind::Scalar(_) => found.push(node),
-            Kind::List(items) => items.iter().for_each(|it| scalars(it, found)),
-            Kind::Map(entries) => entries.iter().for_each(|it| scalars(&it.value, found)),
-        }
-    }
-    let mut found = Vec::new();
-    if let Some(exec) = root.get("/exec") {
-        scalars(exec, &mut found);
-    }
-    let looks_secret = |word: &str| {
-        CREDENTIALS.iter().any(|it| {
-            word.strip_prefix(it)
-                .is_some_and(|rest| rest.len() >= 12 && !rest.contains("${"))
-        })
-    };
-    for node in found {
-        let Kind::Scalar(Value::String(text)) = &node.kind else {
-            continue;
-        };
-        if text.split([' ', ':', '=']).any(looks_secret) || text.starts_with("-----BEGIN") {
-            problems.push(
-                Problem::warning(
-                    "literal-secret",
-                    node.place.clone(),
-                    "this looks like a credential",
-                )
-                .fix("declare it in permissions.secrets and write `${NAME}` here"),
-            );
         }
     }
 }

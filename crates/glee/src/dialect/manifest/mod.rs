@@ -1,6 +1,7 @@
 //! Manifests: `.glee/tools/<name>/tool.yml` to the model, with every problem at its place.
 
 pub mod check;
+mod credential;
 mod exec;
 mod wire;
 

@@ -26,7 +26,7 @@ pub use files::Place;
 pub use read::{Follow, Lines, last, lines};
 pub use verify::{Problem, Report, look, verify};
 
-use seal::{Head, Key, at};
+use seal::{Head, JOINED, Key, at};
 
 /// Longest line, with its end.
 pub const LONGEST_LINE: usize = 64 << 10;
@@ -88,7 +88,9 @@ impl Journal {
         }
         let (mut lines, mut next, mut count) = (Vec::new(), head.clone(), 0);
         for entry in entries {
-            let (line, mac) = key.line(next.seq + 1, &next.mac, entry);
+            // Lines that are sealed together say so: after a crash, only these may be without a seal.
+            let joined = if count > 0 { JOINED } else { "" };
+            let (line, mac) = key.line(next.seq + 1, &next.mac, &format!("{joined}{entry}"));
             if line.len() > LONGEST_LINE {
                 return Err(io::Error::other("the event is too long for the journal"));
             }
@@ -98,7 +100,7 @@ impl Journal {
                 }
                 self.rotate(&key, &mut head, &sealed)?;
                 file = self.file.now()?;
-                next = head.clone();
+                next.clone_from(&head);
             }
             next = Head {
                 seq: next.seq + 1,

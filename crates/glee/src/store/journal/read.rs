@@ -115,9 +115,14 @@ fn last_of(mut file: &File, count: usize) -> io::Result<Vec<String>> {
 /// What is added from now on.
 pub struct Follow {
     directory: PathBuf,
-    now: Option<(BufReader<File>, (u64, u64))>,
+    now: Option<Opened>,
     /// The part of a line whose end is not there yet.
     part: Vec<u8>,
+}
+
+struct Opened {
+    reader: BufReader<File>,
+    identity: (u64, u64),
 }
 
 impl Follow {
@@ -127,20 +132,22 @@ impl Follow {
             now: None,
             part: Vec::new(),
         };
-        if let Some(file) = follow.open()? {
-            let (mut reader, identity) = file;
-            reader.seek(SeekFrom::End(0))?;
-            follow.now = Some((reader, identity));
+        if let Some(mut opened) = follow.open()? {
+            opened.reader.seek(SeekFrom::End(0))?;
+            follow.now = Some(opened);
         }
         Ok(follow)
     }
 
-    fn open(&self) -> io::Result<Option<(BufReader<File>, (u64, u64))>> {
+    fn open(&self) -> io::Result<Option<Opened>> {
         let Some(file) = files::open(&current(&self.directory))? else {
             return Ok(None);
         };
         let identity = files::identity(&file)?;
-        Ok(Some((BufReader::new(file), identity)))
+        Ok(Some(Opened {
+            reader: BufReader::new(file),
+            identity,
+        }))
     }
 
     /// The lines that were added since; there may be none.
@@ -149,9 +156,9 @@ impl Follow {
         let mut lines = Vec::new();
         self.rest(&mut lines)?;
         // What was the current file has a number now, and has been read to its end.
-        let known = self.now.as_ref().map(|it| it.1);
+        let known = self.now.as_ref().map(|it| it.identity);
         if let Some(newer) = newer
-            && Some(newer.1) != known
+            && Some(newer.identity) != known
         {
             self.now = Some(newer);
             self.part.clear();
@@ -161,7 +168,7 @@ impl Follow {
     }
 
     fn rest(&mut self, lines: &mut Vec<String>) -> io::Result<()> {
-        let Some((reader, _)) = &mut self.now else {
+        let Some(Opened { reader, .. }) = &mut self.now else {
             return Ok(());
         };
         while reader.read_until(b'\n', &mut self.part)? > 0 && self.part.ends_with(b"\n") {

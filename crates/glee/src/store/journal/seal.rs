@@ -15,6 +15,8 @@ use crate::store::durable;
 /// Of a line; of nothing, for the first one, it is all zeros.
 pub(super) type Mac = [u8; 32];
 
+/// What a line begins with that was written together with the one before.
+pub(super) const JOINED: &str = "\"joined\":true,";
 const BEFORE_MAC: &[u8] = b",\"mac\":\"";
 const AFTER_MAC: &[u8] = b"\"}";
 const OF_HEAD: &[u8] = b"the head of the journal ";
@@ -128,6 +130,8 @@ impl Head {
 /// What a line says of itself; nothing of it is known to be true yet.
 pub(super) struct Stated<'a> {
     pub(super) seq: u64,
+    /// Whether it was written together with the one before.
+    pub(super) is_joined: bool,
     /// What the MAC is over.
     pub(super) body: &'a [u8],
     pub(super) mac: Mac,
@@ -147,7 +151,13 @@ pub(super) fn stated(line: &[u8]) -> Option<Stated<'_>> {
     let digits = body.strip_prefix(b"{\"seq\":")?;
     let end = digits.iter().position(|it| *it == b',')?;
     let seq = std::str::from_utf8(&digits[..end]).ok()?.parse().ok()?;
-    Some(Stated { seq, body, mac })
+    let is_joined = digits[end + 1..].starts_with(JOINED.as_bytes());
+    Some(Stated {
+        seq,
+        is_joined,
+        body,
+        mac,
+    })
 }
 
 pub(super) fn at(path: &Path, err: io::Error) -> io::Error {

@@ -42,6 +42,8 @@ pub fn verify(place: &Place) -> io::Result<Report> {
         report,
         seq: 0,
         mac: Mac::default(),
+        sealed: scene.head.seq,
+        unsealed: 0,
     };
     for (name, file) in scene.files {
         match file {
@@ -169,6 +171,10 @@ struct Walk {
     /// Of the last line.
     seq: u64,
     mac: Mac,
+    /// Of the last line that the head knows.
+    sealed: u64,
+    /// How often something was written after that.
+    unsealed: usize,
 }
 
 impl Walk {
@@ -216,6 +222,9 @@ impl Walk {
         } else {
             self.problem(name, number, next, "it is not what was written");
         }
+        if stated.seq > self.sealed && !stated.is_joined {
+            self.unsealed += 1;
+        }
         // What comes after is held against what the line says, so that one bad line is told once.
         self.seq = stated.seq;
         self.mac = stated.mac;
@@ -232,9 +241,10 @@ impl Walk {
             let what =
                 format!("{what}: the file was cut, or the machine went down before it was on disk");
             self.problem(CURRENT, 0, last + 1, &what);
-        } else if last == head.seq + 1 && self.report.problems.is_empty() {
+        } else if last > head.seq && self.unsealed == 1 && self.report.problems.is_empty() {
             self.report.notes.push(format!(
-                "event {last} is not sealed yet: glee was stopped in between; the next call takes it in"
+                "what follows event {} is not sealed yet: glee was stopped in between; the next call takes it in",
+                head.seq
             ));
         } else if last > head.seq {
             let what = format!(

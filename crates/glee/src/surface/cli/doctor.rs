@@ -145,7 +145,22 @@ fn of_project(project: &Project) -> Vec<Finding> {
             )),
         },
     };
-    vec![root, ("tools", tools), ("audit", audit(project))]
+    let mut findings = vec![root, ("tools", tools)];
+    findings.extend(secrets(project).map(|it| ("secrets", it)));
+    findings.push(("audit", audit(project)));
+    findings
+}
+
+/// By name only, and only where tools declare some.
+fn secrets(project: &Project) -> Option<Result<String, String>> {
+    match lint::secrets(project) {
+        Err(err) => Some(Err(err.to_string())),
+        Ok((0, _)) => None,
+        Ok((count, problems)) if problems.is_empty() => {
+            Some(Ok(format!("{count} declared, all set")))
+        }
+        Ok((_, problems)) => Some(Err(problems.join("; "))),
+    }
 }
 
 /// What can be told of the journal without reading all of it.
