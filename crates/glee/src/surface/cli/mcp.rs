@@ -7,7 +7,8 @@ use rmcp::transport::io::stdio_pipes;
 
 use super::Session;
 use super::status::Status;
-use crate::surface::mcp::{Outlet, Principal, Server};
+use crate::surface::mcp::{Outlet, Server};
+use crate::surface::principal::Principal;
 
 /// Serve the tools to one MCP client, over standard input and output.
 ///
@@ -22,7 +23,7 @@ pub(super) fn run(session: &Session, _: &Args) -> anyhow::Result<Status> {
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        let server = Server::new(app.clone(), Principal("mcp".to_owned()));
+        let server = Server::new(app.clone(), Principal::usual("mcp"));
         let tell = server.clone();
         let _watching = app.watch(move |change| tell.announce(change))?;
         let (from, to) = stdio_pipes();
