@@ -165,6 +165,7 @@ fn python(root: &Path) {
             timeout: None,
             cancel: Cancel::never(),
             party: std::sync::Arc::new(Waits),
+            approval: None,
         }));
         assert_eq!(outcome.result.unwrap().value, 2);
         began.elapsed()

@@ -67,6 +67,44 @@ fn strict(text: &str) -> Result<Value, JsonError> {
         .map_err(|err| JsonError::Syntax(err.to_string()))
 }
 
+/// The one text of a value: keys in the order of their bytes, nothing between the parts, numbers as they
+/// are. Whoever hashes it hashes the value.
+pub fn canonical(value: &Value) -> String {
+    let mut out = String::new();
+    write_canonical(value, &mut out);
+    out
+}
+
+fn write_canonical(value: &Value, out: &mut String) {
+    match value {
+        Value::Array(items) => {
+            out.push('[');
+            for (at, item) in items.iter().enumerate() {
+                if at > 0 {
+                    out.push(',');
+                }
+                write_canonical(item, out);
+            }
+            out.push(']');
+        }
+        Value::Object(map) => {
+            let mut keys: Vec<&String> = map.keys().collect();
+            keys.sort_unstable();
+            out.push('{');
+            for (at, key) in keys.into_iter().enumerate() {
+                if at > 0 {
+                    out.push(',');
+                }
+                out.push_str(&Value::from(key.as_str()).to_string());
+                out.push(':');
+                write_canonical(&map[key], out);
+            }
+            out.push('}');
+        }
+        plain => out.push_str(&plain.to_string()),
+    }
+}
+
 /// How deeply a value nests: a scalar is 0.
 pub fn depth(value: &Value) -> usize {
     match value {

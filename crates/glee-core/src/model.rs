@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use crate::elicit::Round;
 use crate::json_path::JsonPath;
 use crate::permission::Permissions;
+use crate::rule::condition::Condition;
 use crate::schema::Schema;
 use crate::template::{Template, ValueTemplate};
 use crate::url_template::UrlTemplate;
@@ -254,10 +255,17 @@ pub enum OnMismatch {
     Fail,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Approval {
     Never,
-    Always { reason: String },
+    Always {
+        reason: String,
+    },
+    /// Only calls with such arguments ask.
+    When {
+        reason: String,
+        condition: Condition,
+    },
 }
 
 /// What the author says about a tool's effects; hints, never a grant.

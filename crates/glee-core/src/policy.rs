@@ -162,21 +162,24 @@ impl Rule for ManifestApproval {
     }
 
     fn remedy(&self) -> &str {
-        "`approval.required: false` in the tool's manifest"
+        "another `approval` in the tool's manifest"
     }
 
     fn judge(&self, case: &Case<'_>) -> Result<Decision, String> {
-        Ok(match &case.spec.approval {
-            Approval::Never => Decision::Allow,
-            Approval::Always { .. }
-                if self.of == Asking::AgentsTools && case.spec.origin == Origin::User =>
-            {
-                Decision::Allow
-            }
-            Approval::Always { reason } => Decision::Ask {
-                reason: reason.clone(),
+        if self.of == Asking::AgentsTools && case.spec.origin == Origin::User {
+            return Ok(Decision::Allow);
+        }
+        let reason = match &case.spec.approval {
+            Approval::Never => return Ok(Decision::Allow),
+            Approval::Always { reason } => reason.clone(),
+            Approval::When { reason, condition } => match condition.holds(case.args) {
+                Ok(false) => return Ok(Decision::Allow),
+                Ok(true) => reason.clone(),
+                // What cannot be told asks.
+                Err(why) => format!("{reason} ({why})"),
             },
-        })
+        };
+        Ok(Decision::Ask { reason })
     }
 }
 

@@ -9,10 +9,10 @@ use serde_json::{Map, Value};
 
 use crate::admit::{self, Admitted, Gate, Invocation, admit};
 use crate::catalog::Catalog;
-use crate::event::{Event, Step, What};
+use crate::event::{Event, Step, What, Witness};
 use crate::model::ToolSpec;
 use crate::outcome::{Failure, FailureKind, Held, Meta, Outcome, Output};
-use crate::port::{Clock, Executor, Observer, Ready};
+use crate::port::{Clock, Consent, Executor, Matter, Observer, Ready, Using};
 use crate::redact::Redactor;
 use crate::shape::shape;
 
@@ -78,7 +78,12 @@ impl Runtime {
         let redactor = Redactor::new(&self.gate.secrets_of(&spec));
         record.args = redactor.map(record.args);
         let refuse = |record: &Record<'_>, failure| self.refuse(record, redactor.failure(failure));
-        let admitted = match admit(&self.gate, spec, call, &mut record.trail).await {
+        let mut hearing = Hearing {
+            runtime: self,
+            redactor: &redactor,
+            record: &mut record,
+        };
+        let admitted = match admit(&self.gate, spec, call, &mut hearing).await {
             Ok(admitted) => admitted,
             Err(failure) => return Err(refuse(&record, failure)),
         };
@@ -89,10 +94,18 @@ impl Runtime {
         };
         meta.held = Some(held.clone());
         record.held = Some(held);
-        self.journal(&record)?;
+        let using = match self.use_consent(&admitted, call) {
+            Ok(using) => using,
+            Err(failure) => return Err(refuse(&record, failure)),
+        };
+        if let Err(failure) = self.journal(&record) {
+            using.into_iter().for_each(|it| it.over(Some(failure.kind)));
+            return Err(failure);
+        }
         let mut recording = Recording {
             runtime: self,
             record,
+            using,
             over: false,
         };
         let began = self.clock.now();
@@ -100,11 +113,43 @@ impl Runtime {
             .await
             .and_then(|raw| shape(&admitted.spec().outputs, raw));
         let result = match result {
-            Ok(output) => Ok(redacted(output, &redactor, admitted.spec())),
+            Ok(output) => Ok(redacted(
+                with_remark(output, &admitted),
+                &redactor,
+                admitted.spec(),
+            )),
             Err(failure) => Err(redactor.failure(failure)),
         };
         recording.finish(result.as_ref().err().map(|it| it.kind), self.since(began))?;
         result
+    }
+
+    /// A yes is good for one run: from here on it is used, whatever happens.
+    fn use_consent(
+        &self,
+        admitted: &Admitted,
+        call: &Invocation,
+    ) -> Result<Option<Box<dyn Using>>, Failure> {
+        if *admitted.consent() == Consent::NotNeeded {
+            return Ok(None);
+        }
+        let matter = Matter {
+            spec: admitted.spec(),
+            args: admitted.args(),
+            caller: &call.caller,
+        };
+        let approvals = &self.gate.approvals;
+        approvals
+            .start(admitted.consent(), &matter, call.id)
+            .map(Some)
+    }
+
+    /// Tells the observers of something that is not a call: what people decide, say.
+    pub fn tell(&self, event: &Event) -> Result<(), String> {
+        self.observers
+            .iter()
+            .map(|it| it.observe(event))
+            .fold(Ok(()), Result::and)
     }
 
     fn refuse(&self, record: &Record<'_>, failure: Failure) -> Failure {
@@ -129,7 +174,11 @@ impl Runtime {
     }
 
     fn report(&self, record: &Record<'_>, what: What) -> Result<(), String> {
-        let event = Event {
+        self.tell(&self.event(record, what))
+    }
+
+    fn event(&self, record: &Record<'_>, what: What) -> Event {
+        Event {
             id: record.call.id,
             at: self.clock.now(),
             tool: record.call.tool.clone(),
@@ -139,11 +188,7 @@ impl Runtime {
             held: record.held.clone(),
             trail: record.trail.clone(),
             what,
-        };
-        self.observers
-            .iter()
-            .map(|it| it.observe(&event))
-            .fold(Ok(()), Result::and)
+        }
     }
 
     fn since(&self, began: std::time::SystemTime) -> Duration {
@@ -165,6 +210,40 @@ fn redacted(output: Output, redactor: &Redactor, spec: &ToolSpec) -> Output {
             .push("without its secrets the output breaks its schema".to_owned());
     }
     output
+}
+
+/// Who called must know when something else was run.
+fn with_remark(mut output: Output, admitted: &Admitted) -> Output {
+    if admitted.is_amended() {
+        let args = Value::Object(admitted.args().clone());
+        output
+            .warnings
+            .push(format!("a person changed the arguments to {args}"));
+    }
+    output
+}
+
+/// Takes down what is decided about a call, and tells of it what others should hear at once.
+struct Hearing<'a, 'b> {
+    runtime: &'a Runtime,
+    redactor: &'a Redactor,
+    record: &'a mut Record<'b>,
+}
+
+impl Witness for Hearing<'_, '_> {
+    fn step(&mut self, step: Step) {
+        self.record.trail.push(step);
+    }
+
+    fn tell(&mut self, actor: &str, args: &Map<String, Value>, what: What) {
+        let event = Event {
+            actor: actor.to_owned(),
+            args: self.redactor.map(args.clone()),
+            ..self.runtime.event(self.record, what)
+        };
+        // What the record cannot take stops the call when it would start.
+        let _ = self.runtime.tell(&event);
+    }
 }
 
 /// What is known of a call so far, for those who record it.
@@ -193,12 +272,16 @@ impl<'a> Record<'a> {
 struct Recording<'a> {
     runtime: &'a Runtime,
     record: Record<'a>,
+    using: Option<Box<dyn Using>>,
     over: bool,
 }
 
 impl Recording<'_> {
     fn finish(&mut self, failure: Option<FailureKind>, duration: Duration) -> Result<(), Failure> {
         self.over = true;
+        if let Some(using) = self.using.take() {
+            using.over(failure);
+        }
         let what = What::Finished { failure, duration };
         self.runtime.report(&self.record, what).map_err(|err| {
             Failure::new(

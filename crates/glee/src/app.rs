@@ -7,10 +7,16 @@ use std::time::{Duration, SystemTime};
 
 use glee_core::admit::{Consulted, Gate, Invocation};
 use glee_core::catalog::{Catalog, Snapshot};
+use glee_core::event::{Event, What};
 use glee_core::model::ToolSpec;
 use glee_core::outcome::{Failure, FailureKind, Outcome};
-use glee_core::policy::{AgentCeiling, Asking, Case, ManifestApproval, Rule, Verdict, objections};
-use glee_core::port::{Approver, Caller, Cancel, Clock, Files, Party, Secrets};
+use glee_core::policy::{
+    self, AgentCeiling, Asking, Case, ManifestApproval, Rule, Verdict, objections,
+};
+use glee_core::port::{
+    Approver, Boot, Caller, Cancel, Clock, Files, Matter, Party, Secrets, Waits,
+};
+use glee_core::redact::Redactor;
 use glee_core::resource::Contents;
 use glee_core::rule;
 use glee_core::rule::autonomy::{Autonomy, Level};
@@ -18,17 +24,22 @@ use glee_core::rule::permit::AllowedPermissions;
 use glee_core::runtime::Runtime;
 use glee_core::secret::Secret;
 use glee_sandbox::{Confinement, Sandbox};
+use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Map, Value};
 use thiserror::Error;
 use uuid::Uuid;
 
+use crate::approve::ledger::{self, Decision, Ledger};
 use crate::approve::principles::Service;
+use crate::config::standing::{self, Standing};
 use crate::config::{self, Config, Mcp, PrinciplesService, Sandboxing};
 use crate::dialect::{document, prompt, resource};
 use crate::exec::http::HttpPolicy;
 use crate::exec::{self, Cage, Egress, Executors, Stay};
 use crate::observe::audit::{self, Audit};
 use crate::project::Project;
+use crate::store::approvals::{Approvals, LOOK};
+use crate::store::record::{Record, State};
 use crate::store::{digest, documents, manifests, resources};
 
 #[derive(Debug, Error)]
@@ -48,6 +59,8 @@ pub struct App {
     runtime: Runtime,
     cage: Cage,
     mcp: Mcp,
+    ledger: Arc<Ledger>,
+    elicitation: bool,
     digests: Mutex<Digests>,
 }
 
@@ -70,6 +83,7 @@ impl Digests {
 }
 
 /// A call, as a surface knows it.
+#[derive(Clone)]
 pub struct Call {
     pub tool: String,
     pub args: Map<String, Value>,
@@ -77,6 +91,8 @@ pub struct Call {
     pub timeout: Option<Duration>,
     pub cancel: Cancel,
     pub party: Arc<dyn Party>,
+    /// What a person approved, by its id.
+    pub approval: Option<Uuid>,
 }
 
 /// What differs between the programs that open a project.
@@ -90,6 +106,7 @@ pub struct Wiring {
     pub stay: Stay,
     /// The only permissions that tools may need, with commas between; any unless given.
     pub allowed_permissions: Option<String>,
+    pub clock: Arc<dyn Clock>,
 }
 
 impl Wiring {
@@ -101,6 +118,7 @@ impl Wiring {
             launcher: PathBuf::from("/proc/self/exe"),
             stay: Stay::ForMany,
             allowed_permissions: allowed_permissions(),
+            clock: Arc::new(SystemClock::new()),
         }
     }
 }
@@ -113,6 +131,13 @@ impl App {
             confinement(config.sandbox),
             Egress::new(config.allowed_hosts.clone()),
         );
+        let ledger = Arc::new(Ledger::new(
+            project.root().to_owned(),
+            Approvals::new(project.approvals(), wiring.clock.clone()),
+            config.approvals,
+            project.standing_rules(),
+            standing_rules(&project)?,
+        ));
         let runtime = Runtime {
             catalog: Catalog::new(load(&project, Compile::AtFirstUse)?),
             gate: Gate {
@@ -121,6 +146,7 @@ impl App {
                 files: Arc::new(Disk::new()),
                 principles: config.principles.map(consulted),
                 approver: wiring.approver,
+                approvals: ledger.clone(),
                 secrets: wiring.secrets,
             },
             executor: Arc::new(Executors::new(
@@ -131,7 +157,7 @@ impl App {
                 wiring.stay,
             )),
             observers: vec![Arc::new(Audit::new(project.audit_log()))],
-            clock: Arc::new(SystemClock),
+            clock: wiring.clock,
         };
         let digests = Mutex::new(Digests::of(runtime.catalog.snapshot()));
         Ok(App {
@@ -139,6 +165,8 @@ impl App {
             runtime,
             cage,
             mcp: config.mcp,
+            ledger,
+            elicitation: config.approvals.elicitation,
             digests,
         })
     }
@@ -167,7 +195,11 @@ impl App {
         // A schema that cannot be used must not replace one that can.
         let next = load(&self.project, Compile::Now)?;
         self.runtime.catalog.replace(next);
-        Ok(())
+        // What is broken allows nothing: somebody may have meant to take a rule out.
+        let rules = standing_rules(&self.project);
+        let usable = rules.as_ref().map(Vec::clone).unwrap_or_default();
+        self.ledger.replace_rules(usable);
+        rules.map(|_| ())
     }
 
     /// The SHA-256 of all that a tool is made of, in hex; `None` for a tool that is too large for one.
@@ -223,6 +255,131 @@ impl App {
             &*gate.files,
         );
         Ok(objections(&gate.rules, &case))
+    }
+
+    /// What need not ask any more, because a person said so.
+    pub fn standing_rules(&self) -> Arc<Vec<Standing>> {
+        self.ledger.rules()
+    }
+
+    /// The rule by which a call need not ask, if there is one.
+    pub fn standing_rule_for(&self, call: Call) -> Option<Standing> {
+        let call = invocation(call);
+        let admitted = self.runtime.preview(&call).ok()?;
+        self.ledger.rule_for(&Matter {
+            spec: admitted.spec(),
+            args: admitted.args(),
+            caller: &call.caller,
+        })
+    }
+
+    /// What people were asked, and what became of it.
+    pub fn approvals(&self) -> &Approvals {
+        self.ledger.store()
+    }
+
+    /// Comes back when a question does not wait for an answer any more.
+    pub async fn answered(&self, id: Uuid) -> Option<Record> {
+        loop {
+            let record = self.approvals().get(id).ok().flatten()?;
+            if record.state != State::Pending {
+                return Some(record);
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Whether clients are trusted to ask their own users.
+    pub fn trusts_clients_to_ask(&self) -> bool {
+        self.elicitation
+    }
+
+    /// Answers a question for a person. Arguments that they choose are held to everything that the
+    /// caller's own are held to.
+    pub fn decide(&self, id: Uuid, decision: Decision, by: &str) -> Result<Record, Failure> {
+        let record = self.approvals().get(id).ok().flatten();
+        let record = record.ok_or_else(|| ledger::unknown(id))?;
+        let spec = self.tools().find(&record.tool).ok();
+        let decision = match decision {
+            Decision::Approve {
+                scope,
+                modified: Some(args),
+                patterns,
+            } => Decision::Approve {
+                scope,
+                modified: Some(self.judged(&record, args)?),
+                patterns,
+            },
+            other => other,
+        };
+        let decided = self.ledger.decide(id, spec.as_deref(), &decision, by)?;
+        self.tell_answer(&decided, spec.as_deref());
+        Ok(decided)
+    }
+
+    /// Arguments in place of those that were asked about, with defaults filled in.
+    fn judged(
+        &self,
+        record: &Record,
+        args: Map<String, Value>,
+    ) -> Result<Map<String, Value>, Failure> {
+        let call = invocation(Call {
+            tool: record.tool.clone(),
+            args,
+            caller: Caller {
+                name: record.caller.clone(),
+            },
+            timeout: None,
+            cancel: Cancel::never(),
+            party: Arc::new(Waits),
+            approval: None,
+        });
+        let admitted = self.runtime.preview(&call)?;
+        let gate = &self.runtime.gate;
+        let case = Case::new(
+            admitted.spec(),
+            admitted.args(),
+            &call.caller,
+            &gate.root,
+            &*gate.files,
+        );
+        let objections = objections(&gate.rules, &case);
+        match policy::strictest(&objections) {
+            Some(Verdict {
+                rule,
+                decision: policy::Decision::Deny { reason },
+            }) => {
+                Err(Failure::new(FailureKind::RuleDenied, reason.clone())
+                    .with("rule", rule.as_str()))
+            }
+            _ => Ok(admitted.args().clone()),
+        }
+    }
+
+    fn tell_answer(&self, record: &Record, spec: Option<&ToolSpec>) {
+        let Some(answer) = &record.answer else { return };
+        let secrets = spec.map(|it| self.runtime.gate.secrets_of(it));
+        let redactor = Redactor::new(&secrets.unwrap_or_default());
+        let event = Event {
+            id: record.id,
+            at: self.runtime.clock.now(),
+            tool: record.tool.clone(),
+            document: spec.map(|it| it.document),
+            actor: answer.by.clone(),
+            args: redactor.map(record.runs().clone()),
+            held: None,
+            trail: Vec::new(),
+            what: What::Answered {
+                approval: record.id,
+                answer: match answer.modified_args {
+                    Some(_) => "modified",
+                    None => answer.said.name(),
+                },
+                reason: answer.reason.clone(),
+            },
+        };
+        // What the record cannot take stops the call when it would start.
+        let _ = self.runtime.tell(&event);
     }
 
     /// Whether a service outside is asked before each call.
@@ -295,6 +452,7 @@ fn invocation(call: Call) -> Invocation {
         timeout: call.timeout,
         cancel: call.cancel,
         party: call.party,
+        approval: call.approval,
     }
 }
 
@@ -361,6 +519,19 @@ fn load(project: &Project, compile: Compile) -> Result<Snapshot, OpenError> {
     Ok(snapshot)
 }
 
+fn standing_rules(project: &Project) -> Result<Vec<Standing>, OpenError> {
+    let path = project.standing_rules();
+    let read = standing::load(&path).map_err(|source| OpenError::Io {
+        path: path.clone(),
+        source,
+    })?;
+    let problem = read.problems.first().map(|it| it.message.clone());
+    read.rules.ok_or(OpenError::Config {
+        path,
+        problem: problem.unwrap_or_default(),
+    })
+}
+
 /// A variable that is there and not text allows nothing.
 fn allowed_permissions() -> Option<String> {
     std::env::var_os("ALLOWED_TOOL_PERMS").map(|it| it.into_string().unwrap_or_default())
@@ -375,11 +546,30 @@ impl Secrets for Environment {
     }
 }
 
-struct SystemClock;
+struct SystemClock {
+    boot_id: Option<String>,
+}
+
+impl SystemClock {
+    fn new() -> SystemClock {
+        let read = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+        SystemClock {
+            boot_id: read.ok().map(|it| it.trim().to_owned()),
+        }
+    }
+}
 
 impl Clock for SystemClock {
     fn now(&self) -> SystemTime {
         SystemTime::now()
+    }
+
+    fn boot(&self) -> Option<Boot> {
+        let up = clock_gettime(ClockId::Boottime);
+        Some(Boot {
+            id: self.boot_id.clone()?,
+            up: Duration::try_from(up).ok()?,
+        })
     }
 }
 

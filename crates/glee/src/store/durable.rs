@@ -54,16 +54,44 @@ fn parent(path: &Path) -> io::Result<&Path> {
 /// Held until it is dropped, and given back by the kernel when its holder dies.
 pub struct Lock(#[expect(dead_code, reason = "closing it gives the lock back")] File);
 
-/// Keeps others out. The file stays: whoever removed it would let two in at once. `TimedOut` when
-/// somebody has held it for too long.
-pub fn lock(path: &Path) -> io::Result<Lock> {
-    let file = OpenOptions::new()
+/// Keeps others out, if nobody else does.
+pub fn try_lock(path: &Path) -> io::Result<Option<Lock>> {
+    let file = lock_file(path)?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(Lock(file))),
+        Err(fs::TryLockError::Error(err)) => Err(err),
+        Err(fs::TryLockError::WouldBlock) => Ok(None),
+    }
+}
+
+/// Whether somebody keeps others out. Where there is no file, nobody does.
+pub fn is_locked(path: &Path) -> io::Result<bool> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(err) => return Err(err),
+    };
+    match file.try_lock_shared() {
+        Ok(()) => Ok(false),
+        Err(fs::TryLockError::WouldBlock) => Ok(true),
+        Err(fs::TryLockError::Error(err)) => Err(err),
+    }
+}
+
+fn lock_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
         .write(true)
         .create(true)
         .truncate(false)
         .mode(0o600)
         .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32)
-        .open(path)?;
+        .open(path)
+}
+
+/// Keeps others out. The file stays: whoever removed it would let two in at once. `TimedOut` when
+/// somebody has held it for too long.
+pub fn lock(path: &Path) -> io::Result<Lock> {
+    let file = lock_file(path)?;
     let began = Instant::now();
     loop {
         match file.try_lock() {

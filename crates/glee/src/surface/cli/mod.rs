@@ -1,5 +1,6 @@
 //! The command line.
 
+mod approvals;
 mod connect;
 mod doctor;
 mod init;
@@ -75,6 +76,7 @@ enum Command {
     Run(run::Args),
     Test(test::Args),
     Rules(rules::Args),
+    Approvals(approvals::Args),
     Mcp(mcp::Args),
     Serve(serve::Args),
     Connect(connect::Args),
@@ -113,6 +115,7 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run::run(&context, args),
         Command::Test(args) => test::run(&context, &args),
         Command::Rules(args) => rules::run(&context, &args),
+        Command::Approvals(args) => approvals::run(&context, args),
         Command::Connect(args) => connect::run(&context, &args),
         Command::Token(args) => token::run(&context, args),
         Command::Serve(args) => serve::run(&context, args),

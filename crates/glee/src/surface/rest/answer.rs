@@ -1,7 +1,5 @@
 //! What goes out, and what is read of what comes in.
 
-#![expect(dead_code, reason = "the routes come next")]
-
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::FromRequest;
