@@ -246,6 +246,12 @@ impl Ledger {
         let mine = all
             .iter()
             .filter(|it| it.caller == matter.caller.name && it.binding == bound.binding);
+        // Where a rule was written, the rule decides, also when it is taken out again.
+        let by_rule = |it: &&Record| {
+            it.state == State::Approved
+                && it.answer.as_ref().is_some_and(|it| it.said == Said::Always)
+        };
+        let mine = mine.filter(|it| !by_rule(it));
         let open =
             |it: &&Record| matches!(it.state, State::Pending | State::Approved | State::Denied);
         let record = mine.filter(open).next_back()?;

@@ -6,6 +6,7 @@
 )]
 
 mod addresses;
+mod approvals;
 mod cases;
 mod cli;
 mod digest;
