@@ -55,6 +55,13 @@ impl Snapshot {
         self.tools.good.insert(spec.name.clone(), Arc::new(spec));
     }
 
+    /// For a tool that gives way to others of its name, be they good or broken.
+    pub fn insert_unless_there(&mut self, spec: Arc<ToolSpec>) {
+        if !self.tools.broken.contains_key(&spec.name) {
+            self.tools.good.entry(spec.name.clone()).or_insert(spec);
+        }
+    }
+
     pub fn insert_broken(&mut self, name: String, reason: String) {
         self.tools.broken.insert(name, reason);
     }

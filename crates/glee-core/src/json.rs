@@ -67,8 +67,7 @@ fn strict(text: &str) -> Result<Value, JsonError> {
         .map_err(|err| JsonError::Syntax(err.to_string()))
 }
 
-/// The one text of a value: keys in the order of their bytes, nothing between the parts, numbers as they
-/// are. Whoever hashes it hashes the value.
+/// The one form of a value that hashes are made of: keys in order, nothing between.
 pub fn canonical(value: &Value) -> String {
     let mut out = String::new();
     write_canonical(value, &mut out);
@@ -88,20 +87,20 @@ fn write_canonical(value: &Value, out: &mut String) {
             out.push(']');
         }
         Value::Object(map) => {
-            let mut keys: Vec<&String> = map.keys().collect();
-            keys.sort_unstable();
+            let mut members: Vec<(&String, &Value)> = map.iter().collect();
+            members.sort_by_key(|it| it.0);
             out.push('{');
-            for (at, key) in keys.into_iter().enumerate() {
+            for (at, (key, value)) in members.into_iter().enumerate() {
                 if at > 0 {
                     out.push(',');
                 }
                 out.push_str(&Value::from(key.as_str()).to_string());
                 out.push(':');
-                write_canonical(&map[key], out);
+                write_canonical(value, out);
             }
             out.push('}');
         }
-        plain => out.push_str(&plain.to_string()),
+        scalar => out.push_str(&scalar.to_string()),
     }
 }
 

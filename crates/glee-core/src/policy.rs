@@ -166,20 +166,34 @@ impl Rule for ManifestApproval {
     }
 
     fn judge(&self, case: &Case<'_>) -> Result<Decision, String> {
-        if self.of == Asking::AgentsTools && case.spec.origin == Origin::User {
-            return Ok(Decision::Allow);
-        }
-        let reason = match &case.spec.approval {
-            Approval::Never => return Ok(Decision::Allow),
-            Approval::Always { reason } => reason.clone(),
-            Approval::When { reason, condition } => match condition.holds(case.args) {
-                Ok(false) => return Ok(Decision::Allow),
-                Ok(true) => reason.clone(),
-                // What cannot be told asks.
-                Err(why) => format!("{reason} ({why})"),
+        Ok(match &case.spec.approval {
+            Approval::Never => Decision::Allow,
+            _ if self.of == Asking::AgentsTools
+                && !matches!(case.spec.origin, Origin::Agent { .. }) =>
+            {
+                Decision::Allow
+            }
+            Approval::Always { reason } => Decision::Ask {
+                reason: reason.clone(),
             },
-        };
-        Ok(Decision::Ask { reason })
+            Approval::When { reason, condition } => match condition.holds(case.args) {
+                Ok(false) => Decision::Allow,
+                Ok(true) => Decision::Ask {
+                    reason: reason.clone(),
+                },
+                // What cannot be told asks.
+                Err(why) => Decision::Ask {
+                    reason: format!("{reason} ({why})"),
+                },
+            },
+            Approval::Depends(on) => match (on.0)(case.args, case.root) {
+                Ok(None) => Decision::Allow,
+                Ok(Some(reason)) => Decision::Ask { reason },
+                Err(why) => Decision::Ask {
+                    reason: format!("whether it must be asked cannot be told: {why}"),
+                },
+            },
+        })
     }
 }
 
@@ -200,7 +214,7 @@ impl Rule for AgentCeiling {
     }
 
     fn judge(&self, case: &Case<'_>) -> Result<Decision, String> {
-        if case.spec.origin == Origin::User {
+        if !matches!(case.spec.origin, Origin::Agent { .. }) {
             return Ok(Decision::Allow);
         }
         let excess = case.spec.permissions.beyond(&self.0, case.root);

@@ -122,6 +122,12 @@ pub struct Ready<'a> {
     pub run: Later<'a, Result<Raw, Failure>>,
 }
 
+/// A tool that is a function of the program itself. It answers for its own permissions: no sandbox
+/// holds it.
+pub trait Function: Send + Sync {
+    fn run<'a>(&'a self, call: &'a Admitted) -> Later<'a, Result<Raw, Failure>>;
+}
+
 /// Asks a person.
 pub trait Approver: Send + Sync {
     /// Who answers, for those who read of it later.
@@ -308,6 +314,11 @@ pub trait Secrets: Send + Sync {
 /// Hears of every call. An observer that cannot take note of a start stops the call.
 pub trait Observer: Send + Sync {
     fn observe(&self, event: &Event) -> Result<(), String>;
+
+    /// The same, for those who must not keep a thread waiting.
+    fn hear<'a>(&'a self, event: &'a Event) -> Later<'a, Result<(), String>> {
+        Box::pin(async { self.observe(event) })
+    }
 }
 
 pub trait Clock: Send + Sync {

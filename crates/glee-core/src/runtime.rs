@@ -2,7 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use futures_util::FutureExt;
 use serde_json::{Map, Value};
@@ -48,8 +48,10 @@ impl Runtime {
     }
 
     /// Answers a call that is not even looked at. It is recorded like any other refusal.
-    pub fn turn_away(&self, call: Invocation, why: Failure) -> Outcome {
-        let failure = self.refuse(&Record::of(&call, Map::new()), why);
+    pub async fn turn_away(&self, call: Invocation, why: Failure) -> Outcome {
+        let failure = self
+            .refuse(&Record::of(&call, Map::new(), self.clock.now()), why)
+            .await;
         Outcome {
             id: call.id,
             tool: call.tool,
@@ -66,10 +68,10 @@ impl Runtime {
     }
 
     async fn call(&self, call: &Invocation, meta: &mut Meta) -> Result<Output, Failure> {
-        let mut record = Record::of(call, call.args.clone());
+        let mut record = Record::of(call, call.args.clone(), self.clock.now());
         let spec = match self.catalog.snapshot().find(&call.tool) {
             Ok(spec) => spec,
-            Err(failure) => return Err(self.refuse(&record, failure)),
+            Err(failure) => return Err(self.refuse(&record, failure).await),
         };
         meta.version = Some(spec.version.clone());
         meta.kind = Some(spec.exec.kind());
@@ -77,7 +79,6 @@ impl Runtime {
         // Also what is refused is recorded, and an argument may hold a secret.
         let redactor = Redactor::new(&self.gate.secrets_of(&spec));
         record.args = redactor.map(record.args);
-        let refuse = |record: &Record<'_>, failure| self.refuse(record, redactor.failure(failure));
         let mut hearing = Hearing {
             runtime: self,
             redactor: &redactor,
@@ -85,30 +86,31 @@ impl Runtime {
         };
         let admitted = match admit(&self.gate, spec, call, &mut hearing).await {
             Ok(admitted) => admitted,
-            Err(failure) => return Err(refuse(&record, failure)),
+            Err(failure) => return Err(self.refuse(&record, redactor.failure(failure)).await),
         };
         record.args = redactor.map(admitted.args().clone());
         let Ready { held, run } = match self.executor.hold(&admitted).await {
             Ok(ready) => ready,
-            Err(failure) => return Err(refuse(&record, failure)),
+            Err(failure) => return Err(self.refuse(&record, redactor.failure(failure)).await),
         };
         meta.held = Some(held.clone());
         record.held = Some(held);
         let using = match self.use_consent(&admitted, call) {
             Ok(using) => using,
-            Err(failure) => return Err(refuse(&record, failure)),
+            Err(failure) => return Err(self.refuse(&record, redactor.failure(failure)).await),
         };
-        if let Err(failure) = self.journal(&record) {
+        if let Err(failure) = self.journal(&record).await {
             using.into_iter().for_each(|it| it.over(Some(failure.kind)));
             return Err(failure);
         }
+        let began = self.clock.now();
         let mut recording = Recording {
             runtime: self,
             record,
             using,
+            began,
             over: false,
         };
-        let began = self.clock.now();
         let result = run
             .await
             .and_then(|raw| shape(&admitted.spec().outputs, raw));
@@ -120,7 +122,7 @@ impl Runtime {
             )),
             Err(failure) => Err(redactor.failure(failure)),
         };
-        recording.finish(result.as_ref().err().map(|it| it.kind), self.since(began))?;
+        recording.finish(result.as_ref().err()).await?;
         result
     }
 
@@ -152,29 +154,34 @@ impl Runtime {
             .fold(Ok(()), Result::and)
     }
 
-    fn refuse(&self, record: &Record<'_>, failure: Failure) -> Failure {
+    async fn refuse(&self, record: &Record<'_>, failure: Failure) -> Failure {
         let what = What::Refused {
             kind: failure.kind,
             message: failure.message.clone(),
+            duration: self.since(record.began),
         };
         // A refusal that cannot be recorded is still a refusal.
-        let _ = self.report(record, what);
+        let _ = self.report(record, what).await;
         failure
     }
 
     /// What cannot be recorded does not run.
-    fn journal(&self, record: &Record<'_>) -> Result<(), Failure> {
-        self.report(record, What::Started).map_err(|err| {
+    async fn journal(&self, record: &Record<'_>) -> Result<(), Failure> {
+        self.report(record, What::Started).await.map_err(|err| {
             Failure::new(
-                FailureKind::Internal,
+                FailureKind::AuditUnavailable,
                 format!("the call was not run, because it cannot be recorded: {err}"),
             )
-            .hint("make `.glee/audit` writable and free some disk space")
+            .hint("make `.glee/audit` writable and free some disk space; `glee doctor` looks at it")
         })
     }
 
-    fn report(&self, record: &Record<'_>, what: What) -> Result<(), String> {
-        self.tell(&self.event(record, what))
+    async fn report(&self, record: &Record<'_>, what: What) -> Result<(), String> {
+        let event = self.event(record, what);
+        for observer in &self.observers {
+            observer.hear(&event).await?;
+        }
+        Ok(())
     }
 
     fn event(&self, record: &Record<'_>, what: What) -> Event {
@@ -191,7 +198,7 @@ impl Runtime {
         }
     }
 
-    fn since(&self, began: std::time::SystemTime) -> Duration {
+    fn since(&self, began: SystemTime) -> Duration {
         self.clock.now().duration_since(began).unwrap_or_default()
     }
 }
@@ -249,6 +256,7 @@ impl Witness for Hearing<'_, '_> {
 /// What is known of a call so far, for those who record it.
 struct Record<'a> {
     call: &'a Invocation,
+    began: SystemTime,
     document: Option<[u8; 32]>,
     args: Map<String, Value>,
     held: Option<Held>,
@@ -256,9 +264,10 @@ struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    fn of(call: &'a Invocation, args: Map<String, Value>) -> Record<'a> {
+    fn of(call: &'a Invocation, args: Map<String, Value>, began: SystemTime) -> Record<'a> {
         Record {
             call,
+            began,
             document: None,
             args,
             held: None,
@@ -273,35 +282,51 @@ struct Recording<'a> {
     runtime: &'a Runtime,
     record: Record<'a>,
     using: Option<Box<dyn Using>>,
+    began: SystemTime,
     over: bool,
 }
 
 impl Recording<'_> {
-    fn finish(&mut self, failure: Option<FailureKind>, duration: Duration) -> Result<(), Failure> {
+    async fn finish(&mut self, failure: Option<&Failure>) -> Result<(), Failure> {
+        let what = self.end(failure);
         self.over = true;
         if let Some(using) = self.using.take() {
-            using.over(failure);
+            using.over(failure.map(|it| it.kind));
         }
-        let what = What::Finished { failure, duration };
-        self.runtime.report(&self.record, what).map_err(|err| {
+        let reported = self.runtime.report(&self.record, what).await;
+        reported.map_err(|err| {
             Failure::new(
-                FailureKind::Internal,
+                FailureKind::AuditUnavailable,
                 format!("the tool ran, but its end could not be recorded: {err}"),
             )
             .hint("look at what the tool did before running it again")
         })
     }
+
+    fn end(&self, failure: Option<&Failure>) -> What {
+        What::Finished {
+            failure: failure.map(|it| it.kind),
+            message: failure.map_or(String::new(), |it| it.message.clone()),
+            duration: self.runtime.since(self.began),
+        }
+    }
 }
 
 impl Drop for Recording<'_> {
     fn drop(&mut self) {
-        if !self.over {
-            let kind = if std::thread::panicking() {
-                FailureKind::Internal
-            } else {
-                FailureKind::Cancelled
-            };
-            let _ = self.finish(Some(kind), Duration::ZERO);
+        if self.over {
+            return;
+        }
+        let failure = match std::thread::panicking() {
+            true => Failure::new(FailureKind::Internal, "glee itself failed"),
+            false => Failure::new(FailureKind::Cancelled, "the caller is gone"),
+        };
+        if let Some(using) = self.using.take() {
+            using.over(Some(failure.kind));
+        }
+        let event = self.runtime.event(&self.record, self.end(Some(&failure)));
+        for observer in &self.runtime.observers {
+            let _ = observer.observe(&event);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use glee_core::admit::{Consulted, Gate, Invocation};
@@ -32,11 +32,11 @@ use uuid::Uuid;
 use crate::approve::ledger::{self, Decision, Ledger};
 use crate::approve::principles::Service;
 use crate::config::standing::{self, Standing};
-use crate::config::{self, Config, Mcp, PrinciplesService, Sandboxing};
+use crate::config::{self, Config, Fsync, Mcp, PrinciplesService, Sandboxing};
 use crate::dialect::{document, prompt, resource};
 use crate::exec::http::HttpPolicy;
 use crate::exec::{self, Cage, Egress, Executors, Stay};
-use crate::observe::audit::{self, Audit};
+use crate::observe::audit::{self, Audit, Settings};
 use crate::project::Project;
 use crate::store::approvals::{Approvals, LOOK};
 use crate::store::record::{Record, State};
@@ -57,9 +57,11 @@ pub enum OpenError {
 pub struct App {
     project: Project,
     runtime: Runtime,
+    natives: Vec<Arc<ToolSpec>>,
     cage: Cage,
     mcp: Mcp,
     ledger: Arc<Ledger>,
+    prepared: Once,
     elicitation: bool,
     digests: Mutex<Digests>,
 }
@@ -104,9 +106,14 @@ pub struct Wiring {
     /// A program whose `main` begins with [`glee_sandbox::run_if_launcher`]; tools are started through it.
     pub launcher: PathBuf,
     pub stay: Stay,
+    /// Functions of this program that are tools too; see [`crate::native::tool`].
+    pub natives: Vec<ToolSpec>,
     /// The only permissions that tools may need, with commas between; any unless given.
     pub allowed_permissions: Option<String>,
     pub clock: Arc<dyn Clock>,
+    /// Where the key of the audit is kept, from the project's root; where glee keeps such things unless
+    /// given.
+    pub state: Option<PathBuf>,
 }
 
 impl Wiring {
@@ -117,8 +124,10 @@ impl Wiring {
             secrets: Arc::new(Environment),
             launcher: PathBuf::from("/proc/self/exe"),
             stay: Stay::ForMany,
+            natives: Vec::new(),
             allowed_permissions: allowed_permissions(),
             clock: Arc::new(SystemClock::new()),
+            state: None,
         }
     }
 }
@@ -126,6 +135,7 @@ impl Wiring {
 impl App {
     pub fn open(project: Project, wiring: Wiring) -> Result<App, OpenError> {
         let config = read_config(&project)?;
+        let natives: Vec<Arc<ToolSpec>> = wiring.natives.into_iter().map(Arc::new).collect();
         let cage = Cage::new(
             Sandbox::new(wiring.launcher),
             confinement(config.sandbox),
@@ -139,7 +149,7 @@ impl App {
             standing_rules(&project)?,
         ));
         let runtime = Runtime {
-            catalog: Catalog::new(load(&project, Compile::AtFirstUse)?),
+            catalog: Catalog::new(load(&project, &natives, Compile::AtFirstUse)?),
             gate: Gate {
                 root: project.root().to_owned(),
                 rules: rules(&config, wiring.allowed_permissions.as_deref()),
@@ -156,16 +166,27 @@ impl App {
                 cage.clone(),
                 wiring.stay,
             )),
-            observers: vec![Arc::new(Audit::new(project.audit_log()))],
+            observers: vec![Arc::new(Audit::new(Settings {
+                root: project.root().to_owned(),
+                directory: project.audit(),
+                state: wiring.state.map(|it| project.root().join(it)),
+                rotate_bytes: config.audit.rotate_bytes,
+                fsync: match config.audit.fsync {
+                    Fsync::Soon => audit::Fsync::Soon,
+                    Fsync::Always => audit::Fsync::Always,
+                },
+            }))],
             clock: wiring.clock,
         };
         let digests = Mutex::new(Digests::of(runtime.catalog.snapshot()));
         Ok(App {
             project,
             runtime,
+            natives,
             cage,
             mcp: config.mcp,
             ledger,
+            prepared: Once::new(),
             elicitation: config.approvals.elicitation,
             digests,
         })
@@ -193,7 +214,7 @@ impl App {
     /// Takes in what changed on disk. A document that is broken now keeps its last good version.
     pub fn reload(&self) -> Result<(), OpenError> {
         // A schema that cannot be used must not replace one that can.
-        let next = load(&self.project, Compile::Now)?;
+        let next = load(&self.project, &self.natives, Compile::Now)?;
         self.runtime.catalog.replace(next);
         // What is broken allows nothing: somebody may have meant to take a rule out.
         let rules = standing_rules(&self.project);
@@ -227,6 +248,13 @@ impl App {
 
     /// A tool's document, as it is on disk now.
     pub fn manifest(&self, spec: &ToolSpec) -> Result<String, Failure> {
+        if spec.source.as_os_str().is_empty() {
+            let why = format!(
+                "`{}` is a function of this program and has no manifest",
+                spec.name
+            );
+            return Err(Failure::new(FailureKind::NotFound, why));
+        }
         document::load(&spec.source)
             .map_err(|err| Failure::new(FailureKind::FileNotFound, format!("the manifest {err}")))
     }
@@ -388,11 +416,12 @@ impl App {
     }
 
     /// Answers a call that is not even looked at; it is recorded all the same.
-    pub fn turn_away(&self, call: Call, why: Failure) -> Outcome {
-        self.runtime.turn_away(invocation(call), why)
+    pub async fn turn_away(&self, call: Call, why: Failure) -> Outcome {
+        self.runtime.turn_away(invocation(call), why).await
     }
 
     pub async fn call(&self, call: Call) -> Outcome {
+        self.prepared.call_once(|| self.ledger.store().prepare());
         self.runtime.invoke(invocation(call)).await
     }
 
@@ -494,7 +523,11 @@ enum Compile {
     Now,
 }
 
-fn load(project: &Project, compile: Compile) -> Result<Snapshot, OpenError> {
+fn load(
+    project: &Project,
+    natives: &[Arc<ToolSpec>],
+    compile: Compile,
+) -> Result<Snapshot, OpenError> {
     let io = |path: PathBuf| move |source| OpenError::Io { path, source };
     let path = project.tools();
     let mut tools = manifests::load(&path).map_err(io(path))?;
@@ -502,6 +535,10 @@ fn load(project: &Project, compile: Compile) -> Result<Snapshot, OpenError> {
         tools.iter_mut().for_each(manifests::Document::compile);
     }
     let mut snapshot = manifests::snapshot(tools);
+    // A project's own tool comes before one that is everywhere.
+    for native in natives {
+        snapshot.insert_unless_there(native.clone());
+    }
     let path = project.prompts();
     for document in documents::load(&path, prompt::read).map_err(io(path))? {
         match document.usable() {

@@ -54,6 +54,10 @@ impl Project {
         self.root.join(".glee/approvals")
     }
 
+    pub fn audit(&self) -> PathBuf {
+        self.root.join(".glee/audit")
+    }
+
     pub fn audit_log(&self) -> PathBuf {
         self.root.join(".glee/audit/tools.log")
     }

@@ -9,10 +9,11 @@ use arc_swap::ArcSwap;
 use data_encoding::HEXLOWER;
 use glee_core::consent::{denied, required};
 use glee_core::json;
-use glee_core::model::ToolSpec;
+use glee_core::model::{Exec, ToolSpec};
 use glee_core::outcome::{Failure, FailureKind};
 use glee_core::permission::{Network, SecretNeed};
 use glee_core::port::{Answer, Approvals, Caller, Consent, Kept, Lasting, Matter, Recalled, Using};
+use glee_sandbox::is_placeholder;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
@@ -85,6 +86,12 @@ impl Ledger {
 
     /// Of the tool as it is on disk now; nothing for a tool that is too large for one.
     pub fn digest(&self, spec: &ToolSpec) -> Option<String> {
+        // A function of this program is what its document says, in this version.
+        if let Exec::Native(_) = &spec.exec {
+            let version = env!("CARGO_PKG_VERSION").as_bytes();
+            let whole = Sha256::new_with_prefix(spec.document).chain_update(version);
+            return Some(HEXLOWER.encode(&whole.finalize()));
+        }
         let entry = exec::entry(spec, &self.root);
         let mut programs = digest::Programs::default();
         digest::digest(spec, entry.as_deref(), &self.root, &mut programs)
@@ -220,6 +227,14 @@ impl Ledger {
         patterns: &[(String, String)],
         answer: &Answered,
     ) -> Result<(), Failure> {
+        if is_placeholder(&self.rules_file) {
+            return Err(Failure::new(
+                FailureKind::Conflict,
+                "a rule cannot be written now: a tool that may write in the whole project holds the place of .glee/rules.yml",
+            )
+            .hint("approve it once, or try again when that tool has ended; an empty .glee/rules.yml, made before, prevents it")
+            .retryable());
+        }
         let read = standing::load(&self.rules_file).map_err(unkept)?;
         let id = record.id.simple().to_string();
         let new = standing::New {

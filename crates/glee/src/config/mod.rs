@@ -13,6 +13,7 @@ use glee_core::permission::{Ceiling, Network};
 use glee_core::rule::autonomy::Level;
 use glee_core::rule::custom::CustomRule;
 use glee_core::schema::Schema;
+use glee_sandbox::is_placeholder;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -40,6 +41,7 @@ pub struct Config {
     pub autonomy: Option<Level>,
     pub principles: Option<PrinciplesService>,
     pub approvals: Approvals,
+    pub audit: Audit,
 }
 
 /// How people are asked.
@@ -64,6 +66,31 @@ impl Default for Approvals {
             elicitation: true,
         }
     }
+}
+
+/// How calls are recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Audit {
+    /// A journal that would grow beyond this gets a number, and the next one is begun.
+    pub rotate_bytes: u64,
+    pub fsync: Fsync,
+}
+
+impl Default for Audit {
+    fn default() -> Audit {
+        Audit {
+            rotate_bytes: 64 << 20,
+            fsync: Fsync::Soon,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fsync {
+    /// A moment later, many events at once.
+    Soon,
+    /// Before the call goes on.
+    Always,
 }
 
 /// How tools are shown to MCP clients.
@@ -128,7 +155,7 @@ static SCHEMA: LazyLock<Schema> = LazyLock::new(|| match Schema::new(schema()) {
 pub fn load(path: &Path) -> io::Result<Read> {
     match document::load(path) {
         Ok(text) => Ok(read(text)),
-        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(Read {
+        Err(err) if err.kind() == io::ErrorKind::NotFound || is_placeholder(path) => Ok(Read {
             config: Some(Config::default()),
             text: String::new(),
             problems: Vec::new(),
@@ -200,6 +227,7 @@ pub fn read(text: String) -> Read {
             .principles
             .and_then(|it| rules::principles(it, &node, &mut problems)),
         approvals: approvals(&wire.approvals, &node, &mut problems),
+        audit: audit(&wire.audit),
     };
     Read {
         config: problems.is_empty().then_some(config),
@@ -266,6 +294,21 @@ fn mcp(wire: &WireMcp) -> Mcp {
     }
 }
 
+fn audit(wire: &WireAudit) -> Audit {
+    let otherwise = Audit::default();
+    Audit {
+        rotate_bytes: wire
+            .rotate_bytes
+            .map_or(otherwise.rotate_bytes, |it| it.max(LEAST_JOURNAL)),
+        fsync: match wire.fsync {
+            None | Some(WireFsync::Soon) => Fsync::Soon,
+            Some(WireFsync::Always) => Fsync::Always,
+        },
+    }
+}
+
+/// Smaller files would be more names than lines.
+const LEAST_JOURNAL: u64 = 4096;
 /// Less than this says nothing.
 const LEAST_RESULT: usize = 1024;
 
@@ -293,6 +336,8 @@ struct Wire {
     principles: Option<WirePrinciples>,
     #[serde(default)]
     approvals: WireApprovals,
+    #[serde(default)]
+    audit: WireAudit,
 }
 
 /// How people are asked.
@@ -313,6 +358,18 @@ struct WireApprovals {
     elicitation: Option<WireElicitation>,
 }
 
+/// How calls are recorded.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct WireAudit {
+    /// A journal that would grow beyond this gets a number, and the next one is begun; 67 108 864 unless given, 4 096 at least.
+    #[serde(default)]
+    rotate_bytes: Option<u64>,
+    /// When events are forced to disk; `soon` unless given.
+    #[serde(default)]
+    fsync: Option<WireFsync>,
+}
+
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum WireElicitation {
@@ -320,6 +377,15 @@ enum WireElicitation {
     Allow,
     /// Clients are not asked; somebody answers elsewhere.
     Off,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum WireFsync {
+    /// A moment later, many at once.
+    Soon,
+    /// Before the call goes on.
+    Always,
 }
 
 /// How tools are shown to MCP clients.

@@ -9,6 +9,7 @@ use glee_core::json;
 use glee_core::name::is_invisible;
 use glee_core::rule::condition::Condition;
 use glee_core::schema::Schema;
+use glee_sandbox::is_placeholder;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -90,7 +91,9 @@ static SCHEMA: LazyLock<Schema> = LazyLock::new(|| match Schema::new(schema()) {
 pub fn load(path: &Path) -> io::Result<Read> {
     match document::load(path) {
         Ok(text) => Ok(read(text)),
-        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(read(String::new())),
+        Err(err) if err.kind() == io::ErrorKind::NotFound || is_placeholder(path) => {
+            Ok(read(String::new()))
+        }
         Err(err) => Err(err),
     }
 }

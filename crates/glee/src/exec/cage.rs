@@ -13,6 +13,9 @@ use super::egress::Egress;
 use super::entrypoint::find_entrypoint;
 use super::python::{find_interpreter, module_files};
 
+/// glee's own directory, below a project's root.
+const OWN: &str = ".glee";
+
 /// Paths below a project's root that no tool may change, whatever it was granted: who writes them
 /// decides what runs next.
 const PROTECTED: &[&str] = &[
@@ -70,7 +73,7 @@ impl Cage {
 
     /// Starts what will hold a tool, for a call that is about to come. Nothing of the tool runs yet.
     pub async fn prepare(&self, spec: &ToolSpec, root: &Path) {
-        if matches!(spec.exec, Exec::Http(_)) {
+        if matches!(spec.exec, Exec::Http(_) | Exec::Native(_)) {
             return;
         }
         // The call itself will say what is wrong.
@@ -269,7 +272,7 @@ fn own_files(spec: &ToolSpec, root: &Path) -> Vec<PathBuf> {
         .collect();
     let mut interpreter = Vec::new();
     match &spec.exec {
-        Exec::Http(_) => {}
+        Exec::Http(_) | Exec::Native(_) => {}
         Exec::Command(command) => {
             own.extend(find_entrypoint(root, &command.entrypoint).map(|it| it.path));
         }
@@ -331,10 +334,18 @@ fn installation(python: &Path) -> Option<&Path> {
 }
 
 pub(super) fn protected(root: &Path, writable: &[PathBuf]) -> Vec<PathBuf> {
+    let own = root.join(OWN);
     let mut paths: Vec<PathBuf> = PROTECTED.iter().map(|it| root.join(it)).collect();
-    // The rest of glee's own directory is open only to a grant that names it.
-    let own = UNLESS_NAMED.iter().map(|it| root.join(it));
-    paths.extend(own.filter(|it| !writable.iter().any(|grant| grant.starts_with(it))));
+    let within = |path: &Path| writable.iter().any(|grant| grant.starts_with(path));
+    if within(&own) {
+        // The rest of glee's own directory is open only to a grant that names it.
+        let rest = UNLESS_NAMED.iter().map(|it| root.join(it));
+        paths.extend(rest.filter(|it| !within(it)));
+    } else {
+        // What is protected as a whole needs nothing in the place of what is not there yet.
+        paths.retain(|it| !it.starts_with(&own));
+        paths.push(own);
+    }
     if let Some(home) = std::env::var_os("HOME") {
         paths.extend(SHELL_FILES.iter().map(|it| Path::new(&home).join(it)));
     }

@@ -1,9 +1,11 @@
-//! Where tools, prompts and resources are kept, and what people said about calls.
+//! Where tools, prompts and resources are kept, what people said about calls, and what is recorded.
 
 pub mod approvals;
 pub mod digest;
 pub mod documents;
 pub mod durable;
+pub mod journal;
+pub mod kept;
 pub mod manifests;
 pub mod record;
 pub mod resources;

@@ -18,7 +18,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("dialect", &[]),
     ("exec", &[]),
     ("lint", &["config", "dialect", "exec", "project", "store"]),
-    ("observe", &[]),
+    ("native", &[]),
+    ("observe", &["store"]),
     ("project", &[]),
     ("store", &["dialect"]),
     (

@@ -18,6 +18,7 @@ mod resource;
 mod result;
 mod seal;
 mod shown;
+pub mod stdio;
 mod task;
 mod turnstile;
 
@@ -396,7 +397,9 @@ fn protocol(failure: Failure) -> ErrorData {
         None => failure.message,
     };
     match failure.kind {
-        FailureKind::Internal => ErrorData::internal_error(message, None),
+        FailureKind::Internal | FailureKind::AuditUnavailable => {
+            ErrorData::internal_error(message, None)
+        }
         _ => ErrorData::invalid_params(message, None),
     }
 }
