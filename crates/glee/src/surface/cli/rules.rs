@@ -119,13 +119,16 @@ fn check(app: &App, args: &Check, json: bool) -> anyhow::Result<Status> {
     };
     if json {
         let objections: Vec<Value> = found.iter().map(Found::as_json).collect();
-        print::json(&json!({
+        let mut out = json!({
             "tool": args.name,
             "decision": decision,
             "rules": objections,
-            "always": standing.as_ref().map(|it| it.name.as_str()),
             "principles": app.has_principles(),
-        }))?;
+        });
+        if let Some(rule) = &standing {
+            out["always"] = rule.name.as_str().into();
+        }
+        print::json(&out)?;
     } else {
         print::out(&as_text(
             decision,

@@ -1,34 +1,32 @@
 //! What people said: kept on disk, bound to the very call they saw, and used once.
 
+mod bind;
+mod decide;
+mod words;
+
 use std::collections::HashSet;
-use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
-use data_encoding::HEXLOWER;
 use glee_core::consent::{denied, required};
 use glee_core::json;
-use glee_core::model::{Exec, ToolSpec};
 use glee_core::outcome::{Failure, FailureKind};
-use glee_core::permission::{Network, SecretNeed};
-use glee_core::port::{Answer, Approvals, Caller, Consent, Kept, Lasting, Matter, Recalled, Using};
-use glee_sandbox::is_placeholder;
-use serde_json::{Map, Value, json};
-use sha2::{Digest, Sha256};
+use glee_core::port::{Answer, Approvals, Consent, Kept, Lasting, Matter, Recalled, Using};
+use serde_json::Value;
 use uuid::Uuid;
 
 use crate::config;
-use crate::config::standing::{self, Standing};
-use crate::exec;
+use crate::config::standing::Standing;
 use crate::store::approvals::{self as store, Alone, Running};
-use crate::store::record::{Answered, Authority, Record, Said, State, deadlines, timestamp};
-use crate::store::{digest, durable};
+use crate::store::record::{Authority, Record, Said, State, deadlines, timestamp};
+use bind::Bound;
+pub use decide::Decision;
+pub use words::unknown;
+use words::{how_to_resume, over, reason_of, unkept};
 
 /// Largest arguments that can be put to a person, in bytes. They are shown whole or not at all.
 const MOST_SHOWN: usize = 64 << 10;
-/// Longest reason of a no.
-const LONGEST_REASON: usize = 4096;
 
 pub struct Ledger {
     root: PathBuf,
@@ -84,176 +82,8 @@ impl Ledger {
         rules.iter().find(covers).cloned()
     }
 
-    /// Of the tool as it is on disk now; nothing for a tool that is too large for one.
-    pub fn digest(&self, spec: &ToolSpec) -> Option<String> {
-        // A function of this program is what its document says, in this version.
-        if let Exec::Native(_) = &spec.exec {
-            let version = env!("CARGO_PKG_VERSION").as_bytes();
-            let whole = Sha256::new_with_prefix(spec.document).chain_update(version);
-            return Some(HEXLOWER.encode(&whole.finalize()));
-        }
-        let entry = exec::entry(spec, &self.root);
-        let mut programs = digest::Programs::default();
-        digest::digest(spec, entry.as_deref(), &self.root, &mut programs)
-    }
-
-    fn bound(&self, matter: &Matter<'_>) -> Result<Bound, Failure> {
-        let digest = self.digest(matter.spec).ok_or_else(|| {
-            Failure::new(
-                FailureKind::PermissionDenied,
-                format!(
-                    "`{}` cannot be approved: its files are too many or too large to tell whether they changed",
-                    matter.spec.name
-                ),
-            )
-        })?;
-        let document = json!({
-            "project": self.root.to_string_lossy(),
-            "tool": matter.spec.name,
-            "tool_digest": digest,
-            "args": matter.args,
-            "permissions": permissions(matter.spec),
-            "caller": matter.caller.name,
-        });
-        let binding = HEXLOWER.encode(&Sha256::digest(json::canonical(&document)));
-        Ok(Bound { digest, binding })
-    }
-
     fn alone(&self) -> Result<Alone<'_>, Failure> {
         self.store.alone().map_err(unkept)
-    }
-
-    /// Answers a question from outside of the call that raised it. `chosen` are arguments that run
-    /// in place of those that were asked about; the caller of this has judged them.
-    pub fn decide(
-        &self,
-        id: Uuid,
-        spec: Option<&ToolSpec>,
-        decision: &Decision,
-        by: &str,
-    ) -> Result<Record, Failure> {
-        let alone = self.alone()?;
-        let mut record = found(&alone, id)?;
-        if record.caller == by {
-            return Err(Failure::new(
-                FailureKind::PermissionDenied,
-                format!("`{by}` made this call, and cannot answer for a person"),
-            )
-            .hint("somebody else answers: at a terminal, or with a token of their own"));
-        }
-        if record.state != State::Pending {
-            return Err(over(&record));
-        }
-        let mut answer = Answered {
-            by: by.to_owned(),
-            at: timestamp(self.store.clock()),
-            said: decision.said(),
-            reason: String::new(),
-            modified_args: None,
-            binding: None,
-        };
-        let next = match decision {
-            Decision::Deny { reason } => {
-                answer.reason = bounded(reason);
-                State::Denied
-            }
-            Decision::Approve {
-                modified, patterns, ..
-            } => {
-                let spec = spec.ok_or_else(|| gone(&record))?;
-                let caller = Caller {
-                    name: record.caller.clone(),
-                };
-                let args = modified.as_ref().unwrap_or(&record.args).clone();
-                let matter = Matter {
-                    spec,
-                    args: &args,
-                    caller: &caller,
-                };
-                let bound = self.bound(&matter)?;
-                self.unchanged(&alone, &mut record, &matter, &bound)?;
-                if modified.is_some() {
-                    answer.binding = Some(bound.binding.clone());
-                    answer.modified_args.clone_from(modified);
-                }
-                if answer.said == Said::Always {
-                    self.write_rule(&record, &args, &bound.digest, patterns, &answer)?;
-                }
-                State::Approved
-            }
-        };
-        record.answer = Some(answer);
-        alone.advance(&mut record, next).map_err(unkept)?;
-        Ok(record)
-    }
-
-    /// Nobody says yes to a tool that is not the one they were shown.
-    fn unchanged(
-        &self,
-        alone: &Alone<'_>,
-        record: &mut Record,
-        matter: &Matter<'_>,
-        now: &Bound,
-    ) -> Result<(), Failure> {
-        let asked = Matter {
-            args: &record.args.clone(),
-            ..*matter
-        };
-        let what = match now.digest == record.tool_digest {
-            false => "the tool's files",
-            true if self.bound(&asked)?.binding != record.binding => "what the tool may do",
-            true => return Ok(()),
-        };
-        self.make_void(alone, record, what);
-        Err(Failure::new(
-            FailureKind::Conflict,
-            format!("it cannot be approved any more: {what} changed since it was asked"),
-        )
-        .hint("the call has to be made again, and is asked about anew"))
-    }
-
-    /// A question whose matter changed is good for nothing, also when it changes back.
-    fn make_void(&self, alone: &Alone<'_>, record: &mut Record, what: &str) {
-        record.void = Some(format!("{what} changed"));
-        // It fits no call as long as it is changed, so nothing is lost when this cannot be written.
-        let _ = alone.advance(record, State::Expired);
-    }
-
-    fn write_rule(
-        &self,
-        record: &Record,
-        args: &Map<String, Value>,
-        digest: &str,
-        patterns: &[(String, String)],
-        answer: &Answered,
-    ) -> Result<(), Failure> {
-        if is_placeholder(&self.rules_file) {
-            return Err(Failure::new(
-                FailureKind::Conflict,
-                "a rule cannot be written now: a tool that may write in the whole project holds the place of .glee/rules.yml",
-            )
-            .hint("approve it once, or try again when that tool has ended; an empty .glee/rules.yml, made before, prevents it")
-            .retryable());
-        }
-        let read = standing::load(&self.rules_file).map_err(unkept)?;
-        let id = record.id.simple().to_string();
-        let new = standing::New {
-            name: format!("{}-{}", record.tool, &id[id.len() - 8..]),
-            tool: &record.tool,
-            digest,
-            caller: &record.caller,
-            arguments: args.clone(),
-            patterns,
-            remark: &format!(
-                "said by {} at {}, when asked because: {}",
-                answer.by, answer.at, record.reason
-            ),
-        };
-        let text = standing::added(&read.text, &new)
-            .map_err(|why| Failure::new(FailureKind::Conflict, why))?;
-        durable::replace(&self.rules_file, text.as_bytes()).map_err(unkept)?;
-        self.replace_rules(standing::read(text).rules.unwrap_or_default());
-        Ok(())
     }
 
     /// What is known of this very call: one question at a time, and an answer as long as it is good.
@@ -266,10 +96,10 @@ impl Ledger {
             it.state == State::Approved
                 && it.answer.as_ref().is_some_and(|it| it.said == Said::Always)
         };
-        let mine = mine.filter(|it| !by_rule(it));
+        let mut mine = mine.filter(|it| !by_rule(it));
         let open =
             |it: &&Record| matches!(it.state, State::Pending | State::Approved | State::Denied);
-        let record = mine.filter(open).next_back()?;
+        let record = mine.rfind(open)?;
         let id = record.id;
         Some(match record.state {
             State::Approved => Kept::Approved {
@@ -496,12 +326,12 @@ impl Approvals for Ledger {
             }
             Consent::Once(id) => *id,
         };
-        let bound = self.bound(matter)?;
         let alone = self.alone()?;
         let mut record = found(&alone, id)?;
         if record.state != State::Approved {
             return Err(over(&record));
         }
+        let bound = self.bound(matter)?;
         if record.caller != matter.caller.name || record.bound_to() != bound.binding {
             self.make_void(&alone, &mut record, "the tool's files");
             drop(alone);
@@ -532,47 +362,6 @@ impl Ledger {
     }
 }
 
-/// What a person decides, wherever they are.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Decision {
-    Approve {
-        scope: Said,
-        modified: Option<Map<String, Value>>,
-        /// For a rule that is written: patterns in place of what some arguments are.
-        patterns: Vec<(String, String)>,
-    },
-    Deny {
-        reason: String,
-    },
-}
-
-impl Decision {
-    pub fn approve(scope: Said) -> Decision {
-        Decision::Approve {
-            scope,
-            modified: None,
-            patterns: Vec::new(),
-        }
-    }
-
-    pub fn said(&self) -> Said {
-        match self {
-            Decision::Approve { scope, .. } => *scope,
-            Decision::Deny { .. } => Said::Denied,
-        }
-    }
-
-    fn is_yes(&self) -> bool {
-        matches!(self, Decision::Approve { .. })
-    }
-}
-
-/// What a yes is held against.
-struct Bound {
-    digest: String,
-    binding: String,
-}
-
 struct Noted(Running);
 
 impl Using for Noted {
@@ -591,99 +380,4 @@ impl Using for Unkept {
 
 fn found(alone: &Alone<'_>, id: Uuid) -> Result<Record, Failure> {
     alone.get(id).map_err(unkept)?.ok_or_else(|| unknown(id))
-}
-
-pub fn unknown(id: Uuid) -> Failure {
-    Failure::new(FailureKind::NotFound, format!("there is no approval {id}"))
-        .hint("`glee approvals list` shows what there is")
-}
-
-fn gone(record: &Record) -> Failure {
-    Failure::new(
-        FailureKind::Conflict,
-        format!("there is no tool `{}` any more", record.tool),
-    )
-}
-
-/// Why a question that is not open any more cannot be answered or used.
-fn over(record: &Record) -> Failure {
-    let id = record.id;
-    let again = "make the call again without it, and a person is asked anew";
-    let (kind, why) = match (record.state, &record.void) {
-        (State::Pending, _) => (
-            FailureKind::ApprovalRequired,
-            "waits for an answer".to_owned(),
-        ),
-        (State::Approved, _) => (FailureKind::Conflict, "was approved already".to_owned()),
-        (State::Denied, _) => (
-            FailureKind::Conflict,
-            format!("was denied already: {}", reason_of(record)),
-        ),
-        (State::Expired, Some(why)) => (FailureKind::Conflict, format!("is void: {why}")),
-        (State::Expired, None) => (
-            FailureKind::ApprovalDenied,
-            format!("expired at {}, and that is a no", record.expires_at),
-        ),
-        (State::Started, _) => (FailureKind::Conflict, "is being run right now".to_owned()),
-        (State::Finished, _) => (
-            FailureKind::Conflict,
-            "was used already, and is good for one run".to_owned(),
-        ),
-        (State::Indeterminate, _) => (
-            FailureKind::Conflict,
-            "was started, and it is not known how far that came; it is never run again".to_owned(),
-        ),
-    };
-    Failure::new(kind, format!("approval {id} {why}"))
-        .with("approval_id", id.to_string())
-        .with("state", record.state.name())
-        .hint(again)
-}
-
-fn how_to_resume(id: Uuid) -> String {
-    format!(
-        "a person answers with `glee approvals approve {id}`, and then it is called again with this approval_id"
-    )
-}
-
-fn reason_of(record: &Record) -> String {
-    let reason = record.answer.as_ref().map(|it| it.reason.as_str());
-    match reason.unwrap_or_default() {
-        "" => "no reason was given".to_owned(),
-        given => given.to_owned(),
-    }
-}
-
-fn bounded(reason: &str) -> String {
-    reason[..reason.floor_char_boundary(LONGEST_REASON)]
-        .trim()
-        .to_owned()
-}
-
-/// A question that cannot be kept is not asked, and an answer that cannot be kept is none.
-fn unkept(err: io::Error) -> Failure {
-    Failure::new(
-        FailureKind::Internal,
-        format!("what a person is asked cannot be kept in .glee/approvals: {err}"),
-    )
-    .hint("make `.glee/approvals` writable and free some disk space")
-}
-
-fn permissions(spec: &ToolSpec) -> Value {
-    let asked = &spec.permissions;
-    let secrets: Map<String, Value> = asked
-        .secrets
-        .iter()
-        .map(|(name, need)| (name.clone(), (*need == SecretNeed::Required).into()))
-        .collect();
-    json!({
-        "network": match &asked.network {
-            Network::None => json!(false),
-            Network::Public => json!(true),
-            Network::Hosts(hosts) => hosts.iter().map(ToString::to_string).collect(),
-        },
-        "read": asked.read,
-        "write": asked.write,
-        "secrets": secrets,
-    })
 }
