@@ -376,7 +376,8 @@ fn ad_03_what_cannot_be_recorded_does_not_run() {
     let link = |path: &Path| std::os::unix::fs::symlink("/dev/full", path).unwrap();
     let directory = |path: &Path| fs::create_dir_all(path).unwrap();
     let file = |path: &Path| fs::write(path, "").unwrap();
-    let obstacles: [(&str, &dyn Fn(&Path)); 7] = [
+    type Obstacle<'a> = (&'a str, &'a dyn Fn(&Path));
+    let obstacles: [Obstacle<'_>; 7] = [
         (".glee/audit/journal.jsonl", &fifo),
         (".glee/audit/journal.jsonl", &link),
         (".glee/audit/journal.jsonl", &directory),

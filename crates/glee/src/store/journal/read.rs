@@ -112,10 +112,13 @@ fn last_of(mut file: &File, count: usize) -> io::Result<Vec<String>> {
     }
 }
 
+/// A journal, and by what it is told from others of its name.
+type Opened = (BufReader<File>, (u64, u64));
+
 /// What is added from now on.
 pub struct Follow {
     directory: PathBuf,
-    now: Option<(BufReader<File>, (u64, u64))>,
+    now: Option<Opened>,
     /// The part of a line whose end is not there yet.
     part: Vec<u8>,
 }
@@ -135,7 +138,7 @@ impl Follow {
         Ok(follow)
     }
 
-    fn open(&self) -> io::Result<Option<(BufReader<File>, (u64, u64))>> {
+    fn open(&self) -> io::Result<Option<Opened>> {
         let Some(file) = files::open(&current(&self.directory))? else {
             return Ok(None);
         };

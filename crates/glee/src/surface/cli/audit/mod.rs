@@ -125,7 +125,10 @@ fn tail(project: &Project, number: usize, follow: bool, json: bool) -> anyhow::R
     for line in journal::last(&directory, number)? {
         last = told(&line, json)?.unwrap_or(last);
     }
-    while follow {
+    if !follow {
+        return Ok(Status::Ok);
+    }
+    loop {
         for line in coming.more()? {
             let is_new = Recorded::read(&line).is_none_or(|it| it.seq() > last);
             if is_new {
@@ -134,7 +137,6 @@ fn tail(project: &Project, number: usize, follow: bool, json: bool) -> anyhow::R
         }
         std::thread::sleep(AGAIN);
     }
-    Ok(Status::Ok)
 }
 
 /// Prints a line, and gives the number of its event.
