@@ -8,15 +8,25 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use glee::app::{App, Call, Wiring};
+use glee::dialect::manifest;
 use glee::exec::Stay;
 use glee::observe::audit::{Audit, Fsync, Settings};
 use glee::project::Project;
 use glee::store::manifests;
+use glee_core::admit::{self, Gate, Invocation};
 use glee_core::event::{Event, What};
-use glee_core::port::{Answer, Approver, Caller, Cancel, Later, Observer, Question, Waits};
+use glee_core::outcome::Failure;
+use glee_core::policy::{Asking, ManifestApproval};
+use glee_core::port::{
+    Answer, Anywhere, Approvals, Approver, Caller, Cancel, Consent, Kept, Later, Matter, Observer,
+    Question, Recalled, Secrets, Using, Waits,
+};
+use glee_core::rule;
+use glee_core::secret::Secret;
 use uuid::Uuid;
 
 const GLEE: &str = env!("CARGO_BIN_EXE_glee");
@@ -146,6 +156,7 @@ fn main() {
         "a command line with a pipe; target 20 µs",
     );
 
+    gate(root);
     python(root);
     row(
         "memory of glee list, 1 000 tools",
@@ -224,6 +235,64 @@ fn judged(root: &Path) -> Duration {
     began.elapsed() / many
 }
 
+/// What comes before the run of a call that nobody has to approve: nothing is asked, and nothing of it
+/// touches the disk.
+fn gate(root: &Path) {
+    let path = root.join(".glee/tools/one/tool.yml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let spec = Arc::new(manifest::read(&text, "one", &path).model.unwrap());
+    let mut rules = rule::defaults();
+    let gate = |rules| Gate {
+        root: root.to_owned(),
+        rules,
+        files: Arc::new(Anywhere),
+        principles: None,
+        approver: Arc::new(Nobody),
+        approvals: Arc::new(Nobody),
+        secrets: Arc::new(Nobody),
+    };
+    let call = Invocation {
+        id: Uuid::now_v7(),
+        tool: "one".into(),
+        args: serde_json::Map::new(),
+        caller: Caller {
+            name: "user".into(),
+        },
+        timeout: None,
+        cancel: Cancel::never(),
+        party: Arc::new(Waits),
+        approval: None,
+    };
+    const TIMES: u32 = 1000;
+    let each = |gate: &Gate| {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
+        median(50, || {
+            let began = Instant::now();
+            for _ in 0..TIMES {
+                let mut trail = Vec::new();
+                let admitted = admit::admit(gate, spec.clone(), &call, &mut trail);
+                assert!(runtime.block_on(admitted).is_ok());
+            }
+            began.elapsed() / TIMES
+        })
+    };
+    let without = each(&gate(rule::defaults()));
+    rules.push(Box::new(ManifestApproval {
+        of: Asking::AllTools,
+    }));
+    let with = each(&gate(rules));
+    row(
+        "gate of a call nobody must approve",
+        &us(with),
+        &format!(
+            "without looking whether somebody must {}, target 20 µs more",
+            us(without)
+        ),
+    );
+}
+
 /// A small Python function by an interpreter that stays, beside one of its own.
 fn python(root: &Path) {
     let directory = root.join(".glee/tools/py");
@@ -254,6 +323,7 @@ fn python(root: &Path) {
             timeout: None,
             cancel: Cancel::never(),
             party: std::sync::Arc::new(Waits),
+            approval: None,
         }));
         assert_eq!(outcome.result.unwrap().value, 2);
         began.elapsed()
@@ -290,6 +360,34 @@ impl Approver for Nobody {
                 hint: String::new(),
             }
         })
+    }
+}
+
+impl Approvals for Nobody {
+    fn standing(&self, _: &Matter<'_>) -> Option<Consent> {
+        unreachable!("nobody has to be asked")
+    }
+
+    fn open(&self, _: &Matter<'_>, _: &str) -> Result<Kept, Failure> {
+        unreachable!("nobody has to be asked")
+    }
+
+    fn answer(&self, _: Uuid, _: &Matter<'_>, _: &Answer, _: &str) -> Result<(), Failure> {
+        unreachable!("nobody has to be asked")
+    }
+
+    fn recall(&self, _: Uuid, _: &Matter<'_>) -> Result<Recalled, Failure> {
+        unreachable!("nobody has to be asked")
+    }
+
+    fn start(&self, _: &Consent, _: &Matter<'_>, _: Uuid) -> Result<Box<dyn Using>, Failure> {
+        unreachable!("nobody has to be asked")
+    }
+}
+
+impl Secrets for Nobody {
+    fn get(&self, _: &str) -> Option<Secret> {
+        None
     }
 }
 
@@ -343,6 +441,10 @@ fn middle(mut all: Vec<Duration>) -> Duration {
 
 fn row(what: &str, measured: &str, against: &str) {
     println!("{what:34} {measured:>12}   {against}");
+}
+
+fn us(duration: Duration) -> String {
+    format!("{:.2} µs", duration.as_secs_f64() * 1_000_000.0)
 }
 
 fn ms(duration: Duration) -> String {

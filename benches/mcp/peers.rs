@@ -12,7 +12,8 @@ use glee::native::{About, Context, Failure, NativeTool};
 use glee::project::Project;
 use glee::store::tokens::Tokens;
 use glee::surface::http::{self, Settings};
-use glee::surface::mcp::{Principal, Server, stdio};
+use glee::surface::mcp::{Server, stdio};
+use glee::surface::principal::Principal;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ListToolsResult,
     PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
@@ -77,7 +78,7 @@ async fn embedded(root: &Path, transport: &str, port: u16) {
         tokens: Some(Tokens::of(root).unwrap()),
     };
     let bound = http::bind(settings).await.unwrap();
-    let server = Server::new(app, Principal("mcp".to_owned()));
+    let server = Server::new(app, Principal::usual("mcp"));
     bound.serve(server, std::future::pending()).await.unwrap();
 }
 

@@ -8,15 +8,17 @@ use futures_util::future::{Either, select};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use crate::consent::{self, Before, Reply, ask};
 use crate::elicit::elicit;
-use crate::event::Step;
+use crate::event::{Step, Witness};
 use crate::json;
 use crate::model::ToolSpec;
 use crate::outcome::{Failure, FailureKind};
 use crate::permission::{Grant, SecretNeed};
 use crate::policy::{self, Case, Decision, Rule, Verdict};
 use crate::port::{
-    Answer, Approver, Caller, Cancel, Deed, Files, Opinion, Party, Principles, Question, Secrets,
+    Approvals, Approver, Caller, Cancel, Consent, Deed, Files, Matter, Opinion, Party, Principles,
+    Secrets,
 };
 use crate::rule::autonomy::Severity;
 use crate::rule::permit;
@@ -35,6 +37,9 @@ pub struct Invocation {
     pub timeout: Option<Duration>,
     pub cancel: Cancel,
     pub party: Arc<dyn Party>,
+    /// The yes that the caller was told to come back with. Without arguments, those that were
+    /// approved are meant.
+    pub approval: Option<Uuid>,
 }
 
 /// What every call of this project is held to.
@@ -44,6 +49,7 @@ pub struct Gate {
     pub files: Arc<dyn Files>,
     pub principles: Option<Consulted>,
     pub approver: Arc<dyn Approver>,
+    pub approvals: Arc<dyn Approvals>,
     pub secrets: Arc<dyn Secrets>,
 }
 
@@ -72,6 +78,8 @@ pub struct Admitted {
     timeout: Duration,
     cancel: Cancel,
     party: Arc<dyn Party>,
+    consent: Consent,
+    amended: bool,
 }
 
 impl Admitted {
@@ -112,6 +120,16 @@ impl Admitted {
         &self.party
     }
 
+    /// By what it may be made. A yes is not used up before the runtime says so.
+    pub fn consent(&self) -> &Consent {
+        &self.consent
+    }
+
+    /// Whether a person chose other arguments than the caller.
+    pub fn is_amended(&self) -> bool {
+        self.amended
+    }
+
     /// What the tool's templates are filled with.
     pub fn scope(&self) -> Scope<'_> {
         Scope::new(&self.args, &self.secrets)
@@ -123,29 +141,40 @@ pub async fn admit(
     gate: &Gate,
     spec: Arc<ToolSpec>,
     call: &Invocation,
-    trail: &mut Vec<Step>,
+    witness: &mut dyn Witness,
 ) -> Result<Admitted, Failure> {
-    let mut args = supply(&spec, call).await?;
-    let mut amended = false;
-    loop {
+    let recalled = consent::recall(gate, &spec, call)?;
+    let mut args = match &recalled {
+        Some(before) => before.args().clone(),
+        None => supply(&spec, call).await?,
+    };
+    let mut chosen = recalled.as_ref().and_then(Before::chosen);
+    let mut amended = recalled.as_ref().is_some_and(Before::is_amended);
+    let consent = loop {
         fill(&spec, &mut args)?;
         check(&spec, &args)?;
-        let asks = judge(gate, &spec, &args, call, trail)?;
-        let unsure = consult(gate, &spec, call, trail).await?;
-        match asks.or(unsure) {
-            None => break,
-            // Amended arguments are judged again: a denial counts, but the person who wrote them is
-            // not asked a second time.
-            Some(_) if amended => break,
-            Some(reason) => match ask(gate, &spec, &args, call, &reason, trail).await? {
-                None => break,
-                Some(other) => {
+        let asks = judge(gate, &spec, &args, call, witness)?;
+        let unsure = consult(gate, &spec, call, witness).await?;
+        let asks = consent::because(asks.or(unsure), recalled.as_ref());
+        let matter = Matter {
+            spec: &spec,
+            args: &args,
+            caller: &call.caller,
+        };
+        match (chosen.take(), asks) {
+            // What a person chose is judged again: a denial counts, but they are not asked twice.
+            (Some(chosen), _) => break chosen.keep(gate, &matter, witness)?,
+            (None, None) => break Consent::NotNeeded,
+            (None, Some(reason)) => match ask(gate, &matter, call, &reason, witness).await? {
+                Reply::Yes(consent) => break consent,
+                Reply::Instead(other, by) => {
+                    amended |= other != args;
                     args = other;
-                    amended = true;
+                    chosen = Some(by);
                 }
             },
         }
-    }
+    };
     let secrets = secrets(gate, &spec)?;
     let timeout = call
         .timeout
@@ -160,6 +189,8 @@ pub async fn admit(
         timeout,
         cancel: call.cancel.clone(),
         party: call.party.clone(),
+        amended,
+        consent,
         spec,
     })
 }
@@ -204,6 +235,8 @@ pub fn preview(gate: &Gate, spec: Arc<ToolSpec>, call: &Invocation) -> Result<Ad
         timeout: spec.limits.timeout,
         cancel: call.cancel.clone(),
         party: call.party.clone(),
+        consent: Consent::NotNeeded,
+        amended: false,
         spec,
     })
 }
@@ -269,14 +302,16 @@ fn judge(
     spec: &ToolSpec,
     args: &Map<String, Value>,
     call: &Invocation,
-    trail: &mut Vec<Step>,
+    witness: &mut dyn Witness,
 ) -> Result<Option<String>, Failure> {
     let case = Case::new(spec, args, &call.caller, &gate.root, &*gate.files);
     let objections = policy::objections(&gate.rules, &case);
-    trail.extend(objections.iter().map(|it| Step {
-        by: format!("rule {}", it.rule),
-        decision: it.decision.clone(),
-    }));
+    for it in &objections {
+        witness.step(Step {
+            by: format!("rule {}", it.rule),
+            decision: it.decision.clone(),
+        });
+    }
     let Some(Verdict { rule, decision }) = policy::strictest(&objections) else {
         return Ok(None);
     };
@@ -294,7 +329,7 @@ async fn consult(
     gate: &Gate,
     spec: &ToolSpec,
     call: &Invocation,
-    trail: &mut Vec<Step>,
+    witness: &mut dyn Witness,
 ) -> Result<Option<String>, Failure> {
     let Some(Consulted { service, otherwise }) = &gate.principles else {
         return Ok(None);
@@ -319,7 +354,7 @@ async fn consult(
             reason: format!("the principles could not be asked: {why}"),
         },
     };
-    trail.push(Step {
+    witness.step(Step {
         by: "principles".to_owned(),
         decision: decision.clone(),
     });
@@ -332,64 +367,10 @@ async fn consult(
     }
 }
 
-/// `Some(args)` when the person approved other arguments.
-async fn ask(
-    gate: &Gate,
-    spec: &ToolSpec,
-    args: &Map<String, Value>,
-    call: &Invocation,
-    reason: &str,
-    trail: &mut Vec<Step>,
-) -> Result<Option<Map<String, Value>>, Failure> {
-    let question = Question {
-        id: call.id,
-        spec,
-        args,
-        caller: &call.caller,
-        reason,
-    };
-    // A caller who is gone need not be asked about any more.
-    let approver = call.party.approver().unwrap_or(&*gate.approver);
-    let answer = match select(approver.ask(&question), Box::pin(call.cancel.cancelled())).await {
-        Either::Left((answer, _)) => answer,
-        Either::Right(_) => {
-            return Err(Failure::new(
-                FailureKind::Cancelled,
-                format!("`{}` was cancelled before it was approved", spec.name),
-            ));
-        }
-    };
-    trail.push(Step {
-        by: "person".to_owned(),
-        decision: match &answer {
-            Answer::Approved | Answer::Amended(_) => Decision::Allow,
-            Answer::Denied { reason } => Decision::Deny {
-                reason: reason.clone(),
-            },
-            Answer::Nobody { .. } => Decision::Ask {
-                reason: reason.to_owned(),
-            },
-        },
-    });
-    match answer {
-        Answer::Approved => Ok(None),
-        Answer::Amended(other) => Ok(Some(other)),
-        Answer::Denied { reason } => Err(Failure::new(
-            FailureKind::ApprovalDenied,
-            format!("a person refused to run `{}`: {reason}", spec.name),
-        )),
-        Answer::Nobody { hint } => Err(Failure::new(
-            FailureKind::ApprovalRequired,
-            format!("`{}` runs only when a person approves: {reason}", spec.name),
-        )
-        .hint(hint)),
-    }
-}
-
 impl Gate {
     /// The declared secrets that are there. An empty variable is how people unset one; it protects
     /// nothing and unlocks nothing.
-    pub(crate) fn secrets_of(&self, spec: &ToolSpec) -> SecretValues {
+    pub fn secrets_of(&self, spec: &ToolSpec) -> SecretValues {
         let declared = spec.permissions.secrets.keys();
         declared
             .filter_map(|name| Some((name.clone(), self.secrets.get(name)?)))

@@ -36,6 +36,23 @@ pub struct Step {
     pub decision: Decision,
 }
 
+/// Hears what is decided about one call, while it is.
+pub trait Witness: Send {
+    fn step(&mut self, step: Step);
+
+    /// The arguments may still hold secrets.
+    fn tell(&mut self, actor: &str, args: &Map<String, Value>, what: What);
+}
+
+/// The steps alone.
+impl Witness for Vec<Step> {
+    fn step(&mut self, step: Step) {
+        self.push(step);
+    }
+
+    fn tell(&mut self, _: &str, _: &Map<String, Value>, _: What) {}
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// The call passed the gate; the tool runs next.

@@ -6,6 +6,7 @@
 
 pub mod admit;
 pub mod catalog;
+pub mod consent;
 pub mod content;
 pub mod elicit;
 pub mod event;

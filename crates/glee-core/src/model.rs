@@ -11,6 +11,7 @@ use crate::elicit::Round;
 use crate::json_path::JsonPath;
 use crate::permission::Permissions;
 use crate::port::Function;
+use crate::rule::condition::Condition;
 use crate::schema::Schema;
 use crate::template::{Template, ValueTemplate};
 use crate::url_template::UrlTemplate;
@@ -269,11 +270,16 @@ pub enum OnMismatch {
     Fail,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Approval {
     Never,
     Always {
         reason: String,
+    },
+    /// Only calls with such arguments ask.
+    When {
+        reason: String,
+        condition: Condition,
     },
     /// The arguments decide.
     Depends(Depends),

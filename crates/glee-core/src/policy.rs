@@ -163,7 +163,7 @@ impl Rule for ManifestApproval {
     }
 
     fn remedy(&self) -> &str {
-        "`approval.required: false` in the tool's manifest"
+        "another `approval` in the tool's manifest"
     }
 
     fn judge(&self, case: &Case<'_>) -> Result<Decision, String> {
@@ -176,6 +176,16 @@ impl Rule for ManifestApproval {
             }
             Approval::Always { reason } => Decision::Ask {
                 reason: reason.clone(),
+            },
+            Approval::When { reason, condition } => match condition.holds(case.args) {
+                Ok(false) => Decision::Allow,
+                Ok(true) => Decision::Ask {
+                    reason: reason.clone(),
+                },
+                // What cannot be told asks.
+                Err(why) => Decision::Ask {
+                    reason: format!("{reason} ({why})"),
+                },
             },
             Approval::Depends(on) => match (on.0)(case.args, case.root) {
                 Ok(None) => Decision::Allow,

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use futures_util::future::{FutureExt, Shared};
 use serde_json::{Map, Value};
@@ -13,7 +13,7 @@ use crate::admit::Admitted;
 use crate::elicit::Asked;
 use crate::event::Event;
 use crate::model::ToolSpec;
-use crate::outcome::{Failure, Held};
+use crate::outcome::{Failure, FailureKind, Held};
 use crate::secret::Secret;
 use crate::shape::Raw;
 
@@ -130,10 +130,16 @@ pub trait Function: Send + Sync {
 
 /// Asks a person.
 pub trait Approver: Send + Sync {
+    /// Who answers, for those who read of it later.
+    fn name(&self) -> &str {
+        "person"
+    }
+
     fn ask<'a>(&'a self, question: &'a Question<'a>) -> Later<'a, Answer>;
 }
 
 pub struct Question<'a> {
+    /// Of the record that keeps the question and its answer.
     pub id: Uuid,
     pub spec: &'a ToolSpec,
     pub args: &'a Map<String, Value>,
@@ -144,6 +150,8 @@ pub struct Question<'a> {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     Approved,
+    /// Approved, and later calls as well.
+    Lasting(Lasting),
     /// Approved with other arguments, which are checked and judged again.
     Amended(Map<String, Value>),
     Denied {
@@ -153,6 +161,103 @@ pub enum Answer {
     Nobody {
         hint: String,
     },
+}
+
+/// For how long a yes is good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lasting {
+    /// For every call of this caller to this very tool, while the process lives that runs it.
+    Session,
+    /// For this caller, this very tool and these arguments, until somebody takes it back.
+    Always,
+}
+
+/// What a yes is about: nothing else may run by it.
+#[derive(Clone, Copy)]
+pub struct Matter<'a> {
+    pub spec: &'a ToolSpec,
+    pub args: &'a Map<String, Value>,
+    pub caller: &'a Caller,
+}
+
+/// Keeps what people are asked and what they answered, so that a question outlives the call that
+/// raised it. A call that needs nobody's yes never gets here.
+pub trait Approvals: Send + Sync {
+    /// What a person has said before about calls like this one, if that is a yes.
+    fn standing(&self, matter: &Matter<'_>) -> Option<Consent>;
+
+    /// Keeps a question, before it is put to anybody.
+    fn open(&self, matter: &Matter<'_>, reason: &str) -> Result<Kept, Failure>;
+
+    /// Keeps an answer, to a question about this matter or one whose arguments were chosen instead.
+    fn answer(
+        &self,
+        id: Uuid,
+        matter: &Matter<'_>,
+        answer: &Answer,
+        by: &str,
+    ) -> Result<(), Failure>;
+
+    /// What was approved under an id that the caller names.
+    fn recall(&self, id: Uuid, matter: &Matter<'_>) -> Result<Recalled, Failure>;
+
+    /// Uses a yes, immediately before the run: it is good for one, and only while everything it was
+    /// about is as it was.
+    fn start(
+        &self,
+        consent: &Consent,
+        matter: &Matter<'_>,
+        call: Uuid,
+    ) -> Result<Box<dyn Using>, Failure>;
+}
+
+/// A yes that is being used.
+pub trait Using: Send {
+    fn over(self: Box<Self>, failure: Option<FailureKind>);
+}
+
+/// What is known of a question.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Kept {
+    /// Nobody has answered yet.
+    Open {
+        id: Uuid,
+        expires_at: String,
+    },
+    /// Somebody said yes, perhaps to other arguments, and nobody has used it.
+    Approved {
+        id: Uuid,
+        args: Map<String, Value>,
+    },
+    Denied {
+        id: Uuid,
+        reason: String,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Recalled {
+    Approved {
+        args: Map<String, Value>,
+        /// Whether they are others than the caller asked for.
+        amended: bool,
+    },
+    /// It is not what was approved any more; a person must be asked anew.
+    Changed {
+        args: Map<String, Value>,
+        what: String,
+    },
+}
+
+/// By what a call may be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Consent {
+    /// Nobody had to be asked.
+    NotNeeded,
+    /// The yes of this id, for one run.
+    Once(Uuid),
+    /// What was said earlier, and of which digest of the tool.
+    Standing { by: String, digest: String },
 }
 
 /// A service that is asked before each call, after the rules.
@@ -218,4 +323,17 @@ pub trait Observer: Send + Sync {
 
 pub trait Clock: Send + Sync {
     fn now(&self) -> SystemTime;
+
+    /// A clock that nobody can set; nothing where there is none.
+    fn boot(&self) -> Option<Boot> {
+        None
+    }
+}
+
+/// How long a machine has been up, sleep included.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Boot {
+    /// Another one after each start.
+    pub id: String,
+    pub up: Duration,
 }

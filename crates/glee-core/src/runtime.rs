@@ -9,10 +9,10 @@ use serde_json::{Map, Value};
 
 use crate::admit::{self, Admitted, Gate, Invocation, admit};
 use crate::catalog::Catalog;
-use crate::event::{Event, Step, What};
+use crate::event::{Event, Step, What, Witness};
 use crate::model::ToolSpec;
 use crate::outcome::{Failure, FailureKind, Held, Meta, Outcome, Output};
-use crate::port::{Clock, Executor, Observer, Ready};
+use crate::port::{Clock, Consent, Executor, Matter, Observer, Ready, Using};
 use crate::redact::Redactor;
 use crate::shape::shape;
 
@@ -79,7 +79,12 @@ impl Runtime {
         // Also what is refused is recorded, and an argument may hold a secret.
         let redactor = Redactor::new(&self.gate.secrets_of(&spec));
         record.args = redactor.map(record.args);
-        let admitted = match admit(&self.gate, spec, call, &mut record.trail).await {
+        let mut hearing = Hearing {
+            runtime: self,
+            redactor: &redactor,
+            record: &mut record,
+        };
+        let admitted = match admit(&self.gate, spec, call, &mut hearing).await {
             Ok(admitted) => admitted,
             Err(failure) => return Err(self.refuse(&record, redactor.failure(failure)).await),
         };
@@ -90,15 +95,21 @@ impl Runtime {
         };
         meta.held = Some(held.clone());
         record.held = Some(held);
+        let using = match self.use_consent(&admitted, call) {
+            Ok(using) => using,
+            Err(failure) => return Err(self.refuse(&record, redactor.failure(failure)).await),
+        };
         let mut recording = Recording {
             runtime: self,
             record,
+            using,
             began: self.clock.now(),
             over: false,
         };
         // A caller who is gone while the start is being recorded leaves no start without an end.
         if let Err(failure) = self.journal(&recording.record).await {
             recording.over = true;
+            recording.set_free(Some(failure.kind));
             return Err(failure);
         }
         recording.began = self.clock.now();
@@ -107,6 +118,7 @@ impl Runtime {
             .and_then(|raw| shape(&admitted.spec().outputs, raw));
         let result = match result {
             Ok(output) => {
+                let output = with_remark(output, &admitted);
                 let mut output = redacted(output, &redactor, admitted.spec());
                 output.warnings.extend(redactor.warnings());
                 Ok(output)
@@ -115,6 +127,34 @@ impl Runtime {
         };
         recording.finish(result.as_ref().err()).await?;
         result
+    }
+
+    /// A yes is good for one run: from here on it is used, whatever happens.
+    fn use_consent(
+        &self,
+        admitted: &Admitted,
+        call: &Invocation,
+    ) -> Result<Option<Box<dyn Using>>, Failure> {
+        if *admitted.consent() == Consent::NotNeeded {
+            return Ok(None);
+        }
+        let matter = Matter {
+            spec: admitted.spec(),
+            args: admitted.args(),
+            caller: &call.caller,
+        };
+        let approvals = &self.gate.approvals;
+        approvals
+            .start(admitted.consent(), &matter, call.id)
+            .map(Some)
+    }
+
+    /// Tells the observers of something that is not a call: what people decide, say.
+    pub fn tell(&self, event: &Event) -> Result<(), String> {
+        self.observers
+            .iter()
+            .map(|it| it.observe(event))
+            .fold(Ok(()), Result::and)
     }
 
     async fn refuse(&self, record: &Record<'_>, failure: Failure) -> Failure {
@@ -182,6 +222,40 @@ fn redacted(output: Output, redactor: &Redactor, spec: &ToolSpec) -> Output {
     output
 }
 
+/// Who called must know when something else was run.
+fn with_remark(mut output: Output, admitted: &Admitted) -> Output {
+    if admitted.is_amended() {
+        let args = Value::Object(admitted.args().clone());
+        output
+            .warnings
+            .push(format!("a person changed the arguments to {args}"));
+    }
+    output
+}
+
+/// Takes down what is decided about a call, and tells of it what others should hear at once.
+struct Hearing<'a, 'b> {
+    runtime: &'a Runtime,
+    redactor: &'a Redactor,
+    record: &'a mut Record<'b>,
+}
+
+impl Witness for Hearing<'_, '_> {
+    fn step(&mut self, step: Step) {
+        self.record.trail.push(step);
+    }
+
+    fn tell(&mut self, actor: &str, args: &Map<String, Value>, what: What) {
+        let event = Event {
+            actor: actor.to_owned(),
+            args: self.redactor.map(args.clone()),
+            ..self.runtime.event(self.record, what)
+        };
+        // What the record cannot take stops the call when it would start.
+        let _ = self.runtime.tell(&event);
+    }
+}
+
 /// What is known of a call so far, for those who record it.
 struct Record<'a> {
     call: &'a Invocation,
@@ -210,6 +284,7 @@ impl<'a> Record<'a> {
 struct Recording<'a> {
     runtime: &'a Runtime,
     record: Record<'a>,
+    using: Option<Box<dyn Using>>,
     began: SystemTime,
     over: bool,
 }
@@ -218,6 +293,7 @@ impl Recording<'_> {
     async fn finish(&mut self, failure: Option<&Failure>) -> Result<(), Failure> {
         let what = self.end(failure);
         self.over = true;
+        self.set_free(failure.map(|it| it.kind));
         let reported = self.runtime.report(&self.record, what).await;
         reported.map_err(|err| {
             Failure::new(
@@ -226,6 +302,13 @@ impl Recording<'_> {
             )
             .hint("look at what the tool did before running it again")
         })
+    }
+
+    /// The yes that the call was made by is used up.
+    fn set_free(&mut self, failure: Option<FailureKind>) {
+        if let Some(using) = self.using.take() {
+            using.over(failure);
+        }
     }
 
     fn end(&self, failure: Option<&Failure>) -> What {
@@ -246,6 +329,7 @@ impl Drop for Recording<'_> {
             true => Failure::new(FailureKind::Internal, "glee itself failed"),
             false => Failure::new(FailureKind::Cancelled, "the caller is gone"),
         };
+        self.set_free(Some(failure.kind));
         let event = self.runtime.event(&self.record, self.end(Some(&failure)));
         for observer in &self.runtime.observers {
             let _ = observer.observe(&event);

@@ -1,8 +1,10 @@
 //! The wiring: the only file that names every concrete type.
 
+mod answers;
+
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use glee_core::admit::{Consulted, Gate, Invocation};
@@ -10,7 +12,7 @@ use glee_core::catalog::{Catalog, Snapshot};
 use glee_core::model::ToolSpec;
 use glee_core::outcome::{Failure, FailureKind, Outcome};
 use glee_core::policy::{AgentCeiling, Asking, Case, ManifestApproval, Rule, Verdict, objections};
-use glee_core::port::{Approver, Caller, Cancel, Clock, Files, Party, Secrets};
+use glee_core::port::{Approver, Boot, Caller, Cancel, Clock, Files, Party, Secrets};
 use glee_core::resource::Contents;
 use glee_core::rule;
 use glee_core::rule::autonomy::{Autonomy, Level};
@@ -18,17 +20,21 @@ use glee_core::rule::permit::AllowedPermissions;
 use glee_core::runtime::Runtime;
 use glee_core::secret::Secret;
 use glee_sandbox::{Confinement, Sandbox};
+use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Map, Value};
 use thiserror::Error;
 use uuid::Uuid;
 
+use crate::approve::ledger::Ledger;
 use crate::approve::principles::Service;
+use crate::config::standing::{self, Standing};
 use crate::config::{self, Config, Fsync, Mcp, PrinciplesService, Sandboxing};
 use crate::dialect::{document, prompt, resource};
 use crate::exec::http::HttpPolicy;
 use crate::exec::{self, Cage, Egress, Executors, Stay};
 use crate::observe::audit::{self, Audit, Settings};
 use crate::project::Project;
+use crate::store::approvals::Approvals;
 use crate::store::{digest, documents, manifests, resources};
 
 #[derive(Debug, Error)]
@@ -49,6 +55,9 @@ pub struct App {
     natives: Vec<Arc<ToolSpec>>,
     cage: Cage,
     mcp: Mcp,
+    ledger: Arc<Ledger>,
+    prepared: Once,
+    elicitation: bool,
     digests: Mutex<Digests>,
 }
 
@@ -71,6 +80,7 @@ impl Digests {
 }
 
 /// A call, as a surface knows it.
+#[derive(Clone)]
 pub struct Call {
     pub tool: String,
     pub args: Map<String, Value>,
@@ -78,6 +88,8 @@ pub struct Call {
     pub timeout: Option<Duration>,
     pub cancel: Cancel,
     pub party: Arc<dyn Party>,
+    /// What a person approved, by its id.
+    pub approval: Option<Uuid>,
 }
 
 /// What differs between the programs that open a project.
@@ -93,6 +105,7 @@ pub struct Wiring {
     pub natives: Vec<ToolSpec>,
     /// The only permissions that tools may need, with commas between; any unless given.
     pub allowed_permissions: Option<String>,
+    pub clock: Arc<dyn Clock>,
     /// Where the key of the audit is kept, from the project's root; where glee keeps such things unless
     /// given.
     pub state: Option<PathBuf>,
@@ -108,6 +121,7 @@ impl Wiring {
             stay: Stay::ForMany,
             natives: Vec::new(),
             allowed_permissions: allowed_permissions(),
+            clock: Arc::new(SystemClock::new()),
             state: None,
         }
     }
@@ -122,6 +136,13 @@ impl App {
             confinement(config.sandbox),
             Egress::new(config.allowed_hosts.clone()),
         );
+        let ledger = Arc::new(Ledger::new(
+            project.root().to_owned(),
+            Approvals::new(project.approvals(), wiring.clock.clone()),
+            config.approvals,
+            project.standing_rules(),
+            standing_rules(&project)?,
+        ));
         let runtime = Runtime {
             catalog: Catalog::new(load(&project, &natives, Compile::AtFirstUse)?),
             gate: Gate {
@@ -130,6 +151,7 @@ impl App {
                 files: Arc::new(Disk::new()),
                 principles: config.principles.map(consulted),
                 approver: wiring.approver,
+                approvals: ledger.clone(),
                 secrets: wiring.secrets,
             },
             executor: Arc::new(Executors::new(
@@ -149,7 +171,7 @@ impl App {
                     Fsync::Always => audit::Fsync::Always,
                 },
             }))],
-            clock: Arc::new(SystemClock),
+            clock: wiring.clock,
         };
         let digests = Mutex::new(Digests::of(runtime.catalog.snapshot()));
         Ok(App {
@@ -158,6 +180,9 @@ impl App {
             natives,
             cage,
             mcp: config.mcp,
+            ledger,
+            prepared: Once::new(),
+            elicitation: config.approvals.elicitation,
             digests,
         })
     }
@@ -186,7 +211,11 @@ impl App {
         // A schema that cannot be used must not replace one that can.
         let next = load(&self.project, &self.natives, Compile::Now)?;
         self.runtime.catalog.replace(next);
-        Ok(())
+        // What is broken allows nothing: somebody may have meant to take a rule out.
+        let rules = standing_rules(&self.project);
+        let usable = rules.as_ref().map(Vec::clone).unwrap_or_default();
+        self.ledger.replace_rules(usable);
+        rules.map(|_| ())
     }
 
     /// The SHA-256 of all that a tool is made of, in hex; `None` for a tool that is too large for one.
@@ -262,6 +291,7 @@ impl App {
     }
 
     pub async fn call(&self, call: Call) -> Outcome {
+        self.prepared.call_once(|| self.ledger.store().prepare());
         self.runtime.invoke(invocation(call)).await
     }
 
@@ -321,6 +351,7 @@ fn invocation(call: Call) -> Invocation {
         timeout: call.timeout,
         cancel: call.cancel,
         party: call.party,
+        approval: call.approval,
     }
 }
 
@@ -395,6 +426,19 @@ fn load(
     Ok(snapshot)
 }
 
+fn standing_rules(project: &Project) -> Result<Vec<Standing>, OpenError> {
+    let path = project.standing_rules();
+    let read = standing::load(&path).map_err(|source| OpenError::Io {
+        path: path.clone(),
+        source,
+    })?;
+    let problem = read.problems.first().map(|it| it.message.clone());
+    read.rules.ok_or(OpenError::Config {
+        path,
+        problem: problem.unwrap_or_default(),
+    })
+}
+
 /// A variable that is there and not text allows nothing.
 fn allowed_permissions() -> Option<String> {
     std::env::var_os("ALLOWED_TOOL_PERMS").map(|it| it.into_string().unwrap_or_default())
@@ -409,11 +453,30 @@ impl Secrets for Environment {
     }
 }
 
-struct SystemClock;
+struct SystemClock {
+    boot_id: Option<String>,
+}
+
+impl SystemClock {
+    fn new() -> SystemClock {
+        let read = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+        SystemClock {
+            boot_id: read.ok().map(|it| it.trim().to_owned()),
+        }
+    }
+}
 
 impl Clock for SystemClock {
     fn now(&self) -> SystemTime {
         SystemTime::now()
+    }
+
+    fn boot(&self) -> Option<Boot> {
+        let up = clock_gettime(ClockId::Boottime);
+        Some(Boot {
+            id: self.boot_id.clone()?,
+            up: Duration::try_from(up).ok()?,
+        })
     }
 }
 

@@ -11,7 +11,7 @@ use glee_core::resource::{Holds, Resource};
 use glee_core::secret::Secret;
 use glee_core::template::{Source, Template};
 
-use crate::config;
+use crate::config::{self, standing};
 use crate::dialect::document::Read;
 use crate::dialect::manifest::check;
 use crate::dialect::problem::{Problem, Severity};
@@ -67,6 +67,22 @@ pub fn lint(project: &Project) -> io::Result<Report> {
             path: ".glee/config.yml".into(),
             text: config.text,
             problems,
+        });
+    }
+    let standing = standing::load(&project.standing_rules()).unwrap_or_else(|err| standing::Read {
+        rules: None,
+        text: String::new(),
+        problems: vec![Problem::error(
+            "unreadable",
+            0..0,
+            format!("the file {err}"),
+        )],
+    });
+    if !standing.problems.is_empty() {
+        files.push(File {
+            path: ".glee/rules.yml".into(),
+            text: standing.text,
+            problems: standing.problems,
         });
     }
     for document in manifests::load(&project.tools())? {

@@ -44,6 +44,16 @@ impl Project {
         self.root.join(".glee/config.yml")
     }
 
+    /// What need not ask any more.
+    pub fn standing_rules(&self) -> PathBuf {
+        self.root.join(".glee/rules.yml")
+    }
+
+    /// What people are asked, and what they answered.
+    pub fn approvals(&self) -> PathBuf {
+        self.root.join(".glee/approvals")
+    }
+
     pub fn audit(&self) -> PathBuf {
         self.root.join(".glee/audit")
     }

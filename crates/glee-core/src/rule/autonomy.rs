@@ -106,8 +106,9 @@ impl Rule for Autonomy {
 
     fn judge(&self, case: &Case<'_>) -> Result<Decision, String> {
         let severity = Severity::of(case.spec);
-        let allows =
-            |rule: &Arc<CustomRule>| rule.ruling() == Ruling::Allow && rule.speaks_of(case);
+        let allows = |rule: &Arc<CustomRule>| {
+            rule.ruling() == Ruling::Allow && rule.speaks_of(case) == Ok(true)
+        };
         if !self.level.asks(severity) || self.rules.iter().any(allows) {
             return Ok(Decision::Allow);
         }

@@ -1,6 +1,7 @@
 //! The rules that come with glee, and what they look at.
 
 pub mod autonomy;
+pub mod condition;
 pub mod custom;
 pub mod danger;
 mod download;

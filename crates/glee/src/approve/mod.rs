@@ -2,5 +2,6 @@
 
 pub mod absent;
 pub mod form;
+pub mod ledger;
 pub mod principles;
 pub mod terminal;

@@ -2,15 +2,19 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, IsTerminal, Write};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use glee_core::json;
 use glee_core::name::is_invisible;
 use glee_core::permission::Network;
-use glee_core::port::{Answer, Approver, Later, Question};
-use serde_json::Value;
+use glee_core::port::{Answer, Approver, Lasting, Later, Question};
+use serde_json::{Map, Value};
 
-/// Most characters of one argument that are shown.
-const LONGEST_SHOWN: usize = 600;
+use crate::store::record::Authority;
+
+/// Who answers here, for those who read of it later.
+pub const NAME: &str = "terminal";
 
 pub struct Terminal;
 
@@ -58,19 +62,27 @@ pub async fn converse<T: Send + 'static>(
 }
 
 impl Approver for Terminal {
+    fn name(&self) -> &str {
+        NAME
+    }
+
     fn ask<'a>(&'a self, question: &'a Question<'a>) -> Later<'a, Answer> {
-        let text = prompt(question);
+        let asked = Shown {
+            caller: question.caller.name.clone(),
+            tool: question.spec.name.clone(),
+            description: question.spec.description.clone(),
+            reason: question.reason.to_owned(),
+            args: question.args.clone(),
+            authority: Authority::of(&question.spec.permissions),
+        };
         Box::pin(async move {
             if !is_there() {
                 return Answer::Nobody {
                     hint: "run it from a terminal, where a person can be asked".into(),
                 };
             }
-            match converse(move |tty| answer(tty, &text)).await {
-                Ok(true) => Answer::Approved,
-                Ok(false) => Answer::Denied {
-                    reason: "answered no at the terminal".into(),
-                },
+            match converse(move |tty| answer(tty, &asked)).await {
+                Ok(answer) => answer,
                 Err(err) => Answer::Nobody {
                     hint: format!("the terminal could not be read: {err}"),
                 },
@@ -79,57 +91,111 @@ impl Approver for Terminal {
     }
 }
 
-fn answer(tty: &mut Tty, text: &str) -> io::Result<bool> {
-    tty.say(text)?;
-    let line = tty.line()?.unwrap_or_default();
-    Ok(matches!(line.to_ascii_lowercase().as_str(), "y" | "yes"))
+/// A question, as the person sees it.
+pub struct Shown {
+    pub caller: String,
+    pub tool: String,
+    pub description: String,
+    pub reason: String,
+    pub args: Map<String, Value>,
+    pub authority: Authority,
 }
 
-fn prompt(question: &Question<'_>) -> String {
-    let spec = question.spec;
-    let mut lines = vec![
-        format!(
-            "{} wants to run `{}`: {}",
-            visible(&question.caller.name),
-            spec.name,
-            visible(question.reason)
-        ),
-        format!("  {}", visible(&spec.description)),
-    ];
-    for (name, value) in question.args {
-        let shown = match value {
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
-        lines.push(format!(
-            "  {} = {}",
-            visible(name),
-            shortened(&visible(&shown))
-        ));
-    }
-    lines.push(format!("It may use: {}", authority(question)));
-    lines.push("Run it? [y/N] ".to_owned());
-    lines.join("\n")
-}
-
-/// A long argument must not push the question, or its reason, off the screen.
-fn shortened(text: &str) -> String {
-    match text.char_indices().nth(LONGEST_SHOWN) {
-        Some((at, _)) => format!("{}… and {} bytes more", &text[..at], text.len() - at),
-        None => text.to_owned(),
-    }
-}
-
-fn authority(question: &Question<'_>) -> String {
-    let asked = &question.spec.permissions;
-    let mut parts = Vec::new();
-    match &asked.network {
-        Network::None => {}
-        Network::Public => parts.push("the network".to_owned()),
-        Network::Hosts(hosts) => {
-            let hosts: Vec<_> = hosts.iter().map(ToString::to_string).collect();
-            parts.push(format!("the hosts {}", hosts.join(", ")));
+impl Shown {
+    /// Everything there is to know, to the last character. Who wants what, and why, comes last: long
+    /// arguments must not push that off the screen.
+    pub fn text(&self) -> String {
+        let mut lines = Vec::new();
+        if !self.description.is_empty() {
+            lines.push(format!("  {}", visible(&self.description)));
         }
+        for (name, value) in &self.args {
+            let shown = match value {
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            lines.push(format!("  {} = {}", visible(name), visible(&shown)));
+        }
+        lines.push(format!("It may use: {}", in_words(&self.authority)));
+        lines.push(format!(
+            "{} wants to run `{}`: {}",
+            visible(&self.caller),
+            self.tool,
+            visible(&self.reason)
+        ));
+        lines.join("\n")
+    }
+}
+
+fn answer(tty: &mut Tty, asked: &Shown) -> io::Result<Answer> {
+    tty.say(&format!("{}\n{CHOICE}", asked.text()))?;
+    let line = tty.line()?.unwrap_or_default();
+    Ok(match line.to_ascii_lowercase().as_str() {
+        "y" | "yes" => Answer::Approved,
+        "s" | "session" => Answer::Lasting(Lasting::Session),
+        "a" | "always" => Answer::Lasting(Lasting::Always),
+        "e" | "edit" => match edit(tty, &asked.args)? {
+            Some(args) => Answer::Amended(args),
+            None => denied("the arguments were to be edited, and were not"),
+        },
+        _ => denied(match line.split_once(' ') {
+            Some(("n" | "no", reason)) if !reason.trim().is_empty() => reason.trim(),
+            _ => "answered no at the terminal",
+        }),
+    })
+}
+
+const CHOICE: &str = "\
+y  once
+s  for this session: this caller and this tool, whatever the arguments
+a  always: this caller and this tool with these arguments
+e  with other arguments
+n  no; what follows is the reason
+Run it? [y/s/a/e/N] ";
+
+fn denied(reason: &str) -> Answer {
+    Answer::Denied {
+        reason: reason.to_owned(),
+    }
+}
+
+/// Other arguments, from the person's editor, or as one line of JSON where there is none. Nothing when
+/// what they wrote is none.
+pub fn edit(tty: &mut Tty, args: &Map<String, Value>) -> io::Result<Option<Map<String, Value>>> {
+    let editor = std::env::var_os("EDITOR").filter(|it| !it.is_empty());
+    let text = match editor {
+        Some(editor) => {
+            let mut file = tempfile::Builder::new().suffix(".json").tempfile()?;
+            serde_json::to_writer_pretty(&mut file, args)?;
+            // An editor may have arguments of its own, such as `code --wait`.
+            let status = Command::new("sh")
+                .args(["-c", "exec $0 \"$1\""])
+                .arg(editor)
+                .arg(file.path())
+                .stdin(tty.0.get_ref().try_clone()?)
+                .stdout(tty.0.get_ref().try_clone()?)
+                .status()?;
+            match status.success() {
+                true => std::fs::read_to_string(file.path())?,
+                false => String::new(),
+            }
+        }
+        None => {
+            tty.say("The arguments, as one line of JSON: ")?;
+            tty.line()?.unwrap_or_default()
+        }
+    };
+    match json::parse(&text) {
+        Ok(Value::Object(args)) => Ok(Some(args)),
+        Ok(_) => tty.say("that is no JSON object\n").map(|()| None),
+        Err(err) => tty.say(&format!("{err}\n")).map(|()| None),
+    }
+}
+
+fn in_words(asked: &Authority) -> String {
+    let mut parts = Vec::new();
+    if asked.network != Network::None.to_string() {
+        parts.push(format!("the network: {}", asked.network));
     }
     if !asked.read.is_empty() {
         parts.push(format!("reading {}", asked.read.join(", ")));
@@ -138,13 +204,11 @@ fn authority(question: &Question<'_>) -> String {
         parts.push(format!("writing {}", asked.write.join(", ")));
     }
     if !asked.secrets.is_empty() {
-        let names: Vec<_> = asked.secrets.keys().map(String::as_str).collect();
-        parts.push(format!("the secrets {}", names.join(", ")));
+        parts.push(format!("the secrets {}", asked.secrets.join(", ")));
     }
-    if parts.is_empty() {
-        "nothing".to_owned()
-    } else {
-        visible(&parts.join("; "))
+    match parts.is_empty() {
+        true => "nothing".to_owned(),
+        false => visible(&parts.join("; ")),
     }
 }
 

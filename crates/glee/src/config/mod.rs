@@ -1,10 +1,12 @@
 //! `.glee/config.yml`: what holds for every tool of a project.
 
 mod rules;
+pub mod standing;
 
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 use glee_core::host::HostPattern;
 use glee_core::permission::{Ceiling, Network};
@@ -19,6 +21,7 @@ use serde_json::Value;
 use crate::dialect::document;
 use crate::dialect::network::WireNetwork;
 use crate::dialect::problem::Problem;
+use crate::dialect::yaml::Node;
 
 pub use rules::PrinciplesService;
 use rules::{WireAutonomy, WirePrinciples, WireRule};
@@ -37,7 +40,32 @@ pub struct Config {
     /// How much is asked; only what manifests and rules ask for unless given.
     pub autonomy: Option<Level>,
     pub principles: Option<PrinciplesService>,
+    pub approvals: Approvals,
     pub audit: Audit,
+}
+
+/// How people are asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Approvals {
+    /// How long a question, and a yes that nobody uses, is good for.
+    pub expire_after: Duration,
+    /// Questions of one caller that may wait for an answer.
+    pub most_pending_of_one: usize,
+    /// Of all callers together.
+    pub most_pending: usize,
+    /// Whether clients are trusted to ask their own users.
+    pub elicitation: bool,
+}
+
+impl Default for Approvals {
+    fn default() -> Approvals {
+        Approvals {
+            expire_after: Duration::from_secs(24 * 3600),
+            most_pending_of_one: 100,
+            most_pending: 1000,
+            elicitation: true,
+        }
+    }
 }
 
 /// How calls are recorded.
@@ -198,6 +226,7 @@ pub fn read(text: String) -> Read {
         principles: wire
             .principles
             .and_then(|it| rules::principles(it, &node, &mut problems)),
+        approvals: approvals(&wire.approvals, &node, &mut problems),
         audit: audit(&wire.audit),
     };
     Read {
@@ -206,6 +235,47 @@ pub fn read(text: String) -> Read {
         problems,
     }
 }
+
+fn approvals(wire: &WireApprovals, node: &Node, problems: &mut Vec<Problem>) -> Approvals {
+    let otherwise = Approvals::default();
+    let expire_after = match wire.expire_after.as_deref().map(span) {
+        None => otherwise.expire_after,
+        Some(Ok(span)) => span,
+        Some(Err(why)) => {
+            let place = node.place_of("/approvals/expire_after");
+            problems.push(Problem::error("duration", place, why));
+            otherwise.expire_after
+        }
+    };
+    let count = |given: Option<u32>, otherwise| given.map_or(otherwise, |it| it as usize);
+    Approvals {
+        expire_after,
+        most_pending_of_one: count(wire.pending_per_caller, otherwise.most_pending_of_one),
+        most_pending: count(wire.pending, otherwise.most_pending),
+        elicitation: !matches!(wire.elicitation, Some(WireElicitation::Off)),
+    }
+}
+
+/// `90s`, `30m`, `24h` or `7d`.
+fn span(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("`{text}` is no time such as 90s, 30m, 24h or 7d");
+    let unit = text.chars().last().ok_or_else(wrong)?;
+    let seconds = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3600,
+        'd' => 24 * 3600,
+        _ => return Err(wrong()),
+    };
+    let count: u64 = text[..text.len() - 1].parse().map_err(|_| wrong())?;
+    match count.checked_mul(seconds) {
+        Some(0) => Err("what has expired before it is asked can never be answered".to_owned()),
+        Some(seconds) if seconds <= LONGEST_PENDING => Ok(Duration::from_secs(seconds)),
+        _ => Err("nothing waits longer than a year".to_owned()),
+    }
+}
+
+const LONGEST_PENDING: u64 = 365 * 24 * 3600;
 
 fn mcp(wire: &WireMcp) -> Mcp {
     let otherwise = Mcp::default();
@@ -265,7 +335,27 @@ struct Wire {
     #[serde(default)]
     principles: Option<WirePrinciples>,
     #[serde(default)]
+    approvals: WireApprovals,
+    #[serde(default)]
     audit: WireAudit,
+}
+
+/// How people are asked.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct WireApprovals {
+    /// How long a question, and a yes that nobody uses, is good for: `90s`, `30m`, `24h`, `7d`; `24h` unless given.
+    #[serde(default)]
+    expire_after: Option<String>,
+    /// How many questions of one caller may wait for an answer; 100 unless given.
+    #[serde(default)]
+    pending_per_caller: Option<u32>,
+    /// How many may wait in all; 1 000 unless given.
+    #[serde(default)]
+    pending: Option<u32>,
+    /// Whether MCP clients are trusted to ask their own users; `allow` unless given.
+    #[serde(default)]
+    elicitation: Option<WireElicitation>,
 }
 
 /// How calls are recorded.
@@ -278,6 +368,15 @@ struct WireAudit {
     /// When events are forced to disk; `soon` unless given.
     #[serde(default)]
     fsync: Option<WireFsync>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum WireElicitation {
+    /// A client that can show forms asks its user.
+    Allow,
+    /// Clients are not asked; somebody answers elsewhere.
+    Off,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]

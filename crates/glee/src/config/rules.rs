@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use glee_core::admit::Otherwise;
 use glee_core::rule::autonomy::Level;
-use glee_core::rule::custom::{ArgumentTest, CustomRule, Example, Ruling, Written};
+use glee_core::rule::custom::{CustomRule, Example, Ruling, Written};
 use glee_core::rule::defaults;
-use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 use url::Url;
 
+use crate::dialect::condition::{self, WireTests};
 use crate::dialect::problem::Problem;
 use crate::dialect::yaml::Node;
 
@@ -123,27 +123,13 @@ pub(super) struct WireRule {
 struct WireWhen {
     /// Arguments by name (`a.b` for one inside another), and what they must be.
     #[serde(default)]
-    arguments: IndexMap<String, WireTest>,
+    arguments: WireTests,
     /// The call goes to this host: `api.example.com`, `*.example.com`, `10.0.0.0/8`.
     #[serde(default)]
     host: Option<String>,
     /// The call names a path that lies here, or below.
     #[serde(default)]
     path_below: Option<String>,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct WireTest {
-    /// Exactly this.
-    #[serde(default)]
-    equals: Option<Value>,
-    /// The whole text, with `*` and `?`.
-    #[serde(default)]
-    glob: Option<String>,
-    /// A regular expression that is found in the text.
-    #[serde(default)]
-    regex: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
@@ -223,27 +209,12 @@ impl WireRule {
                 })
                 .collect()
         };
-        let test = |(name, test): (String, WireTest)| {
-            let WireTest {
-                equals,
-                glob,
-                regex,
-            } = test;
-            (
-                name,
-                ArgumentTest {
-                    equals,
-                    glob,
-                    regex,
-                },
-            )
-        };
         Written {
             name: self.name,
             tools: self.tools,
             forbidden_patterns: self.forbidden_patterns,
             prefix: self.prefix,
-            arguments: self.when.arguments.into_iter().map(test).collect(),
+            arguments: condition::tests(self.when.arguments),
             host: self.when.host,
             path_below: self.when.path_below,
             ruling: self.decision.map(|it| match it {

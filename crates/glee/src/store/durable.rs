@@ -62,6 +62,29 @@ impl Drop for Lock {
     }
 }
 
+/// Keeps others out, if nobody else does.
+pub fn try_lock(path: &Path) -> io::Result<Option<Lock>> {
+    match Latch::at(path)?.hold(Duration::ZERO) {
+        Ok(lock) => Ok(Some(lock)),
+        Err(err) if err.kind() == io::ErrorKind::TimedOut => Ok(None),
+        Err(err) => Err(err),
+    }
+}
+
+/// Whether somebody keeps others out. Where there is no file, nobody does.
+pub fn is_locked(path: &Path) -> io::Result<bool> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(err) => return Err(err),
+    };
+    match file.try_lock_shared() {
+        Ok(()) => Ok(false),
+        Err(fs::TryLockError::WouldBlock) => Ok(true),
+        Err(fs::TryLockError::Error(err)) => Err(err),
+    }
+}
+
 /// Keeps others out. `TimedOut` when somebody has held it for too long.
 pub fn lock(path: &Path) -> io::Result<Lock> {
     Latch::at(path)?.hold(PATIENCE)

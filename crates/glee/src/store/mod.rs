@@ -1,11 +1,13 @@
-//! Where tools, prompts and resources are kept, and what is recorded.
+//! Where tools, prompts and resources are kept, what people said about calls, and what is recorded.
 
+pub mod approvals;
 pub mod digest;
 pub mod documents;
 pub mod durable;
 pub mod journal;
 pub mod kept;
 pub mod manifests;
+pub mod record;
 pub mod resources;
 pub mod results;
 pub mod state;

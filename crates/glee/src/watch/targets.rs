@@ -29,6 +29,7 @@ impl Targets {
         for tree in [project.tools(), project.prompts(), project.resources()] {
             targets.add(tree, project.root());
         }
+        targets.add(project.standing_rules(), project.root());
         for tool in app.tools().tools() {
             let own = tool.source.parent().map(Path::to_owned);
             let entry = exec::entry(tool, project.root());

@@ -997,6 +997,7 @@ fn call(app: &App, tool: &str, cancel: Cancel) -> Outcome {
         timeout: (tool == "slow").then(|| Duration::from_millis(50)),
         cancel,
         party: Arc::new(Waits),
+        approval: None,
     }))
 }
 

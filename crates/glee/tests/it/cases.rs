@@ -189,6 +189,7 @@ fn through_the_library(case: &Path, given: &Given) -> Result<Option<Value>, Stri
         timeout: given.timeout_ms.map(std::time::Duration::from_millis),
         cancel: Cancel::never(),
         party: std::sync::Arc::new(Waits),
+        approval: None,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)

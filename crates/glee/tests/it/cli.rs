@@ -329,7 +329,7 @@ fn a_person_at_a_terminal_is_asked() {
             .unwrap();
         let mut screen = BufReader::new(child.stdout.take().unwrap());
         let mut seen = Vec::new();
-        while !seen.ends_with(b"[y/N] ") {
+        while !seen.ends_with(b"[y/s/a/e/N] ") {
             let byte = screen.fill_buf().unwrap().first().copied();
             seen.push(byte.unwrap_or_else(|| panic!("{}", String::from_utf8_lossy(&seen))));
             screen.consume(1);
@@ -382,7 +382,11 @@ approval: {required: false}
 
 /// A command on a terminal of its own: it is told the answers, each when the screen ends with the
 /// question. Gives back all that stood there.
-fn on_a_terminal(scene: &Scene, command: &str, talk: &[(&str, &str)]) -> (Option<i32>, String) {
+pub(crate) fn on_a_terminal(
+    scene: &Scene,
+    command: &str,
+    talk: &[(&str, &str)],
+) -> (Option<i32>, String) {
     let mut child = Command::new("script")
         .args(["-qec", command, "/dev/null"])
         .current_dir(&scene.root)

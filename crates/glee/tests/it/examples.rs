@@ -100,6 +100,7 @@ fn the_http_ones_work_against_a_real_server() {
             timeout: None,
             cancel: Cancel::never(),
             party: std::sync::Arc::new(Waits),
+            approval: None,
         }));
         outcome.result.unwrap()
     };

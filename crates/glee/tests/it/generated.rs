@@ -35,6 +35,14 @@ fn config_schema_is_current() {
 }
 
 #[test]
+fn rules_schema_is_current() {
+    current(
+        "schemas/rules.schema.json",
+        &glee::config::standing::schema(),
+    );
+}
+
+#[test]
 fn prompt_schema_is_current() {
     current(
         "schemas/prompt.schema.json",
@@ -57,6 +65,7 @@ fn the_schemas_are_schemas() {
         glee::dialect::prompt::schema(),
         glee::dialect::resource::schema(),
         glee::config::schema(),
+        glee::config::standing::schema(),
     ] {
         assert!(jsonschema::meta::is_valid(&schema));
     }

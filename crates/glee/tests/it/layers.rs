@@ -13,7 +13,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "approve", "config", "dialect", "exec", "observe", "project", "store",
         ],
     ),
-    ("approve", &["exec"]),
+    ("approve", &["config", "dialect", "exec", "store"]),
     ("config", &["dialect"]),
     ("dialect", &[]),
     ("exec", &[]),
@@ -110,7 +110,14 @@ fn no_dialect_knows_another() {
     let dialects = repository().join("crates/glee/src/dialect");
     let own = ["manifest", "prompt", "resource", "native"];
     let shared = [
-        "document", "elicit", "network", "problem", "reader", "strict", "yaml",
+        "condition",
+        "document",
+        "elicit",
+        "network",
+        "problem",
+        "reader",
+        "strict",
+        "yaml",
     ];
     let files = |name: &str| match dialects.join(name).is_dir() {
         true => sources(&dialects.join(name)),

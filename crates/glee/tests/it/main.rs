@@ -6,6 +6,7 @@
 )]
 
 mod addresses;
+mod approvals;
 mod audit;
 mod cases;
 mod cli;

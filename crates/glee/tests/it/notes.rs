@@ -88,6 +88,7 @@ async fn call(app: &App, party: Arc<Listener>) -> Outcome {
         timeout: None,
         cancel: Cancel::never(),
         party,
+        approval: None,
     })
     .await
 }

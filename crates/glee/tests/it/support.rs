@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use glee::app::Wiring;
+use glee::approve::absent::Absent;
 use glee::project::Project;
 use glee_core::port::{Answer, Approver, Later, Question, Secrets};
 use glee_core::secret::Secret;
@@ -97,6 +98,7 @@ pub(crate) fn wiring(secrets: BTreeMap<String, String>, answer: Answer) -> Wirin
         stay: glee::exec::Stay::ForMany,
         allowed_permissions: None,
         state: Some("../state".into()),
+        ..Wiring::with(Absent)
     }
 }
 

@@ -121,6 +121,7 @@ impl Stage {
             timeout: None,
             cancel: Cancel::never(),
             party: std::sync::Arc::new(Waits),
+            approval: None,
         };
         self.runtime
             .block_on(self.app.call(call))

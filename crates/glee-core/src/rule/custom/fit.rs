@@ -2,12 +2,9 @@
 
 use std::path::PathBuf;
 
-use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
 use url::Url;
 
-use super::ArgumentTest;
-use crate::glob;
 use crate::host::HostPattern;
 use crate::model::{Exec, ToolSpec};
 use crate::port::Files;
@@ -17,15 +14,7 @@ use crate::rule::reach::Reach;
 use crate::rule::sensitive::candidates;
 use crate::secret::SecretValues;
 use crate::shell::{Flow, GAP, SHELLS, Simple, Word, could_be, read_words_of, shell_call};
-use crate::template::{Scope, as_text};
-
-#[derive(Debug)]
-pub(super) struct Argument {
-    pub(super) name: String,
-    equals: Option<Value>,
-    glob: Option<String>,
-    regex: Option<Regex>,
-}
+use crate::template::Scope;
 
 /// A text that must not stand in a command; at its ends words end, where it has letters.
 #[derive(Debug)]
@@ -39,84 +28,6 @@ pub(super) struct Seen<'a> {
     pub(super) address: Option<Url>,
     pub(super) root: &'a str,
     pub(super) files: &'a dyn Files,
-}
-
-/// Largest compiled expression, in bytes.
-const MAX_REGEX: usize = 1 << 20;
-
-impl Argument {
-    /// Otherwise the key that is wrong, and why.
-    pub(super) fn new(
-        name: String,
-        test: ArgumentTest,
-    ) -> Result<Argument, (&'static str, String)> {
-        if test.equals.is_none() && test.glob.is_none() && test.regex.is_none() {
-            return Err((
-                "",
-                "say what it must be: `equals`, `glob` or `regex`".to_owned(),
-            ));
-        }
-        if test.glob.as_deref() == Some("") {
-            return Err(("/glob", "an empty pattern says nothing".to_owned()));
-        }
-        let regex = match test.regex.as_deref() {
-            None => None,
-            Some("") => return Err(("/regex", "an empty expression says nothing".to_owned())),
-            Some(regex) => match RegexBuilder::new(regex).size_limit(MAX_REGEX).build() {
-                Ok(regex) => Some(regex),
-                Err(err) => {
-                    // The error draws a picture; its last line says what is wrong.
-                    let told = err.to_string();
-                    let why = told.lines().last().unwrap_or_default();
-                    return Err(("/regex", why.trim_start_matches("error: ").to_owned()));
-                }
-            },
-        };
-        let argument = Argument {
-            name,
-            equals: test.equals,
-            glob: test.glob,
-            regex,
-        };
-        if let Some(value) = &argument.equals
-            && !argument.is_so(value)
-        {
-            let message =
-                "the rule can never match: what it `equals` does not fit the rest".to_owned();
-            return Err(("/equals", message));
-        }
-        Ok(argument)
-    }
-
-    pub(super) fn fits(&self, args: &Map<String, Value>) -> bool {
-        let mut names = self.name.split('.');
-        let first = names.next().and_then(|it| args.get(it));
-        let value = args
-            .get(&self.name)
-            .or_else(|| names.try_fold(first?, |value, name| value.get(name)));
-        // Of a list, one element is enough.
-        match value {
-            None => false,
-            Some(Value::Array(items)) if self.equals.is_none() => {
-                items.iter().any(|it| self.is_so(it))
-            }
-            Some(value) => self.is_so(value),
-        }
-    }
-
-    fn is_so(&self, value: &Value) -> bool {
-        let text = as_text(value.clone());
-        let text_is = |fits: &dyn Fn(&str) -> bool| text.as_deref().is_some_and(fits);
-        self.equals.as_ref().is_none_or(|it| it == value)
-            && self
-                .glob
-                .as_ref()
-                .is_none_or(|it| text_is(&|text| glob::matches(it, text)))
-            && self
-                .regex
-                .as_ref()
-                .is_none_or(|it| text_is(&|text| it.is_match(text)))
-    }
 }
 
 impl Pattern {

@@ -4,6 +4,7 @@ mod fit;
 
 use serde_json::{Map, Value};
 
+use super::condition::{ArgumentTest, Condition};
 use super::reach::Reach;
 use crate::glob;
 use crate::host::HostPattern;
@@ -12,7 +13,7 @@ use crate::policy::{Case, Decision, Rule};
 use crate::port::Anywhere;
 use crate::shell::Script;
 
-use fit::{Argument, Pattern, Seen, address, begins, surely_begins, told};
+use fit::{Pattern, Seen, address, begins, surely_begins, told};
 
 /// A rule as it was written.
 #[derive(Clone, Debug, Default)]
@@ -29,14 +30,6 @@ pub struct Written {
     pub reason: Option<String>,
     pub matching: Vec<Example>,
     pub not_matching: Vec<Example>,
-}
-
-/// What one argument must be; all that is given must hold.
-#[derive(Clone, Debug, Default)]
-pub struct ArgumentTest {
-    pub equals: Option<Value>,
-    pub glob: Option<String>,
-    pub regex: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +62,7 @@ pub struct CustomRule {
     tools: Vec<String>,
     patterns: Vec<Pattern>,
     prefix: Option<Vec<String>>,
-    arguments: Vec<Argument>,
+    arguments: Condition,
     host: Option<HostPattern>,
     path_below: Option<String>,
     ruling: Ruling,
@@ -138,13 +131,12 @@ impl CustomRule {
             _ => {}
         }
         let tests_arguments = !written.arguments.is_empty();
-        let mut arguments = Vec::new();
-        for (name, test) in written.arguments {
-            match Argument::new(name.clone(), test) {
-                Ok(argument) => arguments.push(argument),
-                Err((key, why)) => flaw(&format!("/when/arguments/{}{key}", escaped(&name)), why),
+        let arguments = Condition::new(written.arguments).unwrap_or_else(|wrong| {
+            for it in wrong {
+                flaw(&format!("/when/arguments{}", it.pointer), it.message);
             }
-        }
+            Condition::default()
+        });
         let host = written
             .host
             .as_deref()
@@ -250,45 +242,47 @@ impl CustomRule {
         if let Some(why) = &reach.unreadable {
             return Err(why.to_string());
         }
-        Ok(self.fits(&Seen {
+        self.fits(&Seen {
             args: &args,
             reach: &reach,
             address: None,
             root,
             files: &Anywhere,
-        }))
+        })
     }
 
-    /// Whether the rule speaks of this call.
-    pub fn speaks_of(&self, case: &Case<'_>) -> bool {
+    /// Whether the rule speaks of this call. An `Err` says why that cannot be told.
+    pub fn speaks_of(&self, case: &Case<'_>) -> Result<bool, String> {
         let named = self.tools.is_empty()
             || self
                 .tools
                 .iter()
                 .any(|it| glob::matches(it, &case.spec.name));
-        named
-            && self.fits(&Seen {
-                args: case.args,
-                reach: case.reach(),
-                address: self
-                    .host
-                    .as_ref()
-                    .and_then(|_| address(case.spec, case.args)),
-                root: &case.root.to_string_lossy(),
-                files: case.files,
-            })
+        if !named {
+            return Ok(false);
+        }
+        self.fits(&Seen {
+            args: case.args,
+            reach: case.reach(),
+            address: self
+                .host
+                .as_ref()
+                .and_then(|_| address(case.spec, case.args)),
+            root: &case.root.to_string_lossy(),
+            files: case.files,
+        })
     }
 
     pub fn ruling(&self) -> Ruling {
         self.ruling
     }
 
-    fn fits(&self, seen: &Seen<'_>) -> bool {
-        self.arguments.iter().all(|it| it.fits(seen.args))
+    fn fits(&self, seen: &Seen<'_>) -> Result<bool, String> {
+        Ok(self.arguments.holds(seen.args)?
             && match self.ruling {
                 Ruling::Allow => self.holds_all(seen),
                 Ruling::Ask | Ruling::Deny => self.finds_some(seen),
-            }
+            })
     }
 
     /// To object to a call, some part of it is enough.
@@ -337,8 +331,8 @@ impl CustomRule {
         if let Some(prefix) = &self.prefix {
             parts.push(format!("commands that begin with `{}`", prefix.join(" ")));
         }
-        for argument in &self.arguments {
-            parts.push(format!("calls by their argument `{}`", argument.name));
+        for name in self.arguments.names() {
+            parts.push(format!("calls by their argument `{name}`"));
         }
         if let Some(host) = &self.host {
             parts.push(format!("calls to `{host}`"));
@@ -371,7 +365,7 @@ impl Rule for CustomRule {
     }
 
     fn judge(&self, case: &Case<'_>) -> Result<Decision, String> {
-        if !self.speaks_of(case) {
+        if !self.speaks_of(case)? {
             return Ok(Decision::Allow);
         }
         let reason = self
@@ -420,10 +414,6 @@ fn no_possible_name(pattern: &str) -> Option<String> {
     let least = pattern.chars().filter(|c| *c != '*').count();
     (least > name::MAX_NAME && !pattern.contains('['))
         .then(|| "no tool's name is so long".to_owned())
-}
-
-fn escaped(key: &str) -> String {
-    key.replace('~', "~0").replace('/', "~1")
 }
 
 #[cfg(test)]

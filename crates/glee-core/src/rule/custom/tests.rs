@@ -179,7 +179,7 @@ fn what_is_wrong_with_a_rule() {
     let equals = |value: Value, glob: &str| ArgumentTest {
         equals: Some(value),
         glob: Some(glob.into()),
-        regex: None,
+        ..ArgumentTest::default()
     };
     let bad_regex = ArgumentTest {
         regex: Some("(".into()),

@@ -15,11 +15,13 @@ use glee_core::model::{
     ToolSpec,
 };
 use glee_core::permission::{Network, Permissions, SecretNeed};
-use glee_core::schema::Schema;
+use glee_core::rule::condition::Condition;
+use glee_core::schema::{Schema, escape};
 use glee_core::template::{Names, ValueTemplate};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use super::condition::{self, WireTests};
 use super::document::Read;
 use super::network::WireNetwork;
 use super::problem::Problem;
@@ -249,9 +251,20 @@ impl Reader<'_> {
     }
 
     fn approval(&mut self, wire: wire::Approval) -> Approval {
+        let when = wire.when.map(|it| self.condition(it.arguments));
         match (wire.required, wire.reason) {
+            (false, _) if when.is_some() => {
+                let place = self.node.place_of("/approval/when");
+                let message = "`approval.when` says which calls ask, and none does";
+                let problem = Problem::error("approval-when", place, message);
+                self.problem(problem.fix("write `required: true`"));
+                Approval::Never
+            }
             (false, _) => Approval::Never,
-            (true, Some(reason)) if !reason.trim().is_empty() => Approval::Always { reason },
+            (true, Some(reason)) if !reason.trim().is_empty() => match when {
+                Some(condition) => Approval::When { reason, condition },
+                None => Approval::Always { reason },
+            },
             (true, _) => {
                 self.problem(
                     Problem::error(
@@ -268,6 +281,33 @@ impl Reader<'_> {
                 }
             }
         }
+    }
+
+    fn condition(&mut self, tests: WireTests) -> Condition {
+        let pointer = "/approval/when/arguments";
+        if tests.is_empty() {
+            let place = self.node.place_of(pointer);
+            let message = "a condition of nothing says nothing; leave `when` out to ask always";
+            self.problem(Problem::error("approval-when", place, message));
+        }
+        // A condition on something that nobody can give would never ask.
+        for name in tests.keys() {
+            let first = name.split('.').next().unwrap_or_default();
+            if !self.names.inputs.contains(name) && !self.names.inputs.contains(first) {
+                let place = self
+                    .node
+                    .key_place_of(&format!("{pointer}/{}", escape(name)));
+                let message = format!("the tool has no input `{first}`, so it would never ask");
+                self.problem(Problem::error("approval-when", place, message));
+            }
+        }
+        Condition::new(condition::tests(tests)).unwrap_or_else(|flaws| {
+            for flaw in flaws {
+                let place = self.node.place_of(&format!("{pointer}{}", flaw.pointer));
+                self.problem(Problem::error("approval-when", place, flaw.message));
+            }
+            Condition::default()
+        })
     }
 
     /// A value whose strings are templates; its keys are the author's own.

@@ -8,6 +8,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
 use serde_json::Value;
 
+use super::super::condition::WireTests;
 use super::super::elicit::WireRound;
 use super::super::network::WireNetwork;
 
@@ -384,6 +385,16 @@ pub(super) struct Approval {
     /// What the person is told; needed when `required` is true.
     #[serde(default)]
     pub(super) reason: Option<String>,
+    /// When only some calls need it: what must hold of them. What cannot be told asks.
+    #[serde(default)]
+    pub(super) when: Option<ApprovalWhen>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ApprovalWhen {
+    /// Arguments by name (`a.b` for one inside another), and what they must be; all of it.
+    pub(super) arguments: WireTests,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod approvals;
 mod audit;
 mod connect;
 mod doctor;
@@ -77,6 +78,7 @@ enum Command {
     Run(run::Args),
     Test(test::Args),
     Rules(rules::Args),
+    Approvals(approvals::Args),
     Audit(audit::Args),
     Why(why::Args),
     Mcp(mcp::Args),
@@ -117,6 +119,7 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run::run(&context, args),
         Command::Test(args) => test::run(&context, &args),
         Command::Rules(args) => rules::run(&context, &args),
+        Command::Approvals(args) => approvals::run(&context, args),
         Command::Audit(args) => audit::run(&context, &args),
         Command::Why(args) => why::run(&context, &args),
         Command::Connect(args) => connect::run(&context, &args),

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::status::{self, Status};
 use super::{Session, params, print};
 use crate::app::{App, Call};
+use crate::config::standing::Standing;
 use crate::exec::Stay;
 
 /// Show the rules, or what they say of a call.
@@ -50,12 +51,19 @@ pub(super) fn run(session: &Session, args: &Args) -> anyhow::Result<Status> {
     }
 }
 
+/// What would change the decision of a rule that a person made by saying `always`.
+const REMEDY: &str = "the rule taken out of `.glee/rules.yml`";
+
 fn list(app: &App, json: bool) -> anyhow::Result<Status> {
     if json {
         let rules = app.rules().iter().map(
             |rule| json!({"name": rule.name(), "about": rule.about(), "remedy": rule.remedy()}),
         );
-        print::json(&Value::from_iter(rules))?;
+        let standing = app.standing_rules();
+        let standing = standing
+            .iter()
+            .map(|it| json!({"name": it.name, "about": it.about(), "remedy": REMEDY}));
+        print::json(&Value::from_iter(rules.chain(standing)))?;
         return Ok(Status::Ok);
     }
     let names = app.rules().iter().map(|it| it.name().chars().count());
@@ -63,6 +71,9 @@ fn list(app: &App, json: bool) -> anyhow::Result<Status> {
     let mut out = String::new();
     for rule in app.rules() {
         out.push_str(&format!("{:width$}  {}\n", rule.name(), rule.about()));
+    }
+    for rule in app.standing_rules().iter() {
+        out.push_str(&format!("{:width$}  {}\n", rule.name, rule.about()));
     }
     if app.has_principles() {
         out.push_str("and the principles are asked before every call\n");
@@ -82,7 +93,9 @@ fn check(app: &App, args: &Check, json: bool) -> anyhow::Result<Status> {
         timeout: None,
         cancel: Cancel::never(),
         party: Arc::new(Waits),
+        approval: None,
     };
+    let standing = app.standing_rule_for(call.clone());
     let mut verdicts = match app.judge(call) {
         Ok(verdicts) => verdicts,
         Err(failure) => {
@@ -98,16 +111,31 @@ fn check(app: &App, args: &Check, json: bool) -> anyhow::Result<Status> {
     });
     let found: Vec<Found> = verdicts.iter().map(|it| Found::new(app, it)).collect();
     let decision = found.first().map_or("allow", |it| it.decision);
+    // What a person said before turns a question into a yes, and nothing else.
+    let standing = standing.filter(|_| decision == "ask");
+    let decision = match &standing {
+        Some(_) => "allow",
+        None => decision,
+    };
     if json {
         let objections: Vec<Value> = found.iter().map(Found::as_json).collect();
-        print::json(&json!({
+        let mut out = json!({
             "tool": args.name,
             "decision": decision,
             "rules": objections,
             "principles": app.has_principles(),
-        }))?;
+        });
+        if let Some(rule) = &standing {
+            out["always"] = rule.name.as_str().into();
+        }
+        print::json(&out)?;
     } else {
-        print::out(&as_text(decision, &found, app.has_principles()))?;
+        print::out(&as_text(
+            decision,
+            &found,
+            standing.as_ref(),
+            app.has_principles(),
+        ))?;
     }
     Ok(match decision {
         "deny" => Status::Refused,
@@ -150,10 +178,19 @@ impl<'a> Found<'a> {
     }
 }
 
-fn as_text(decision: &str, found: &[Found<'_>], principles: bool) -> String {
-    let mut out = match decision {
-        "allow" => "allow: no rule objects\n".to_owned(),
-        _ => String::new(),
+fn as_text(
+    decision: &str,
+    found: &[Found<'_>],
+    standing: Option<&Standing>,
+    principles: bool,
+) -> String {
+    let mut out = match (standing, decision) {
+        (Some(rule), _) => format!(
+            "allow: a person said so before (rule `{}`)\n  what would change it: {REMEDY}\n",
+            rule.name
+        ),
+        (None, "allow") => "allow: no rule objects\n".to_owned(),
+        (None, _) => String::new(),
     };
     for it in found {
         out.push_str(&format!(

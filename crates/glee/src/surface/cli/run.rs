@@ -4,8 +4,11 @@ use std::io::{self, IsTerminal};
 use std::sync::Arc;
 use std::time::Duration;
 
+use glee_core::outcome::{FailureKind, Outcome};
 use glee_core::port::{Caller, Cancel};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::Value;
+use uuid::Uuid;
 
 use super::present::Present;
 use super::status::{self, Status};
@@ -38,6 +41,14 @@ pub(super) struct Args {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
 
+    /// Run what a person approved under this id, once; its arguments need not be given again
+    #[arg(long, value_name = "ID")]
+    approval: Option<Uuid>,
+
+    /// When a person must approve and nobody is at the terminal, wait so long for an answer
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    wait: Option<Duration>,
+
     /// Print the request or the argument vector that would be made, secrets masked, and run nothing
     #[arg(long)]
     dry_run: bool,
@@ -69,6 +80,7 @@ pub(super) fn run(session: &Session, args: Args) -> anyhow::Result<Status> {
         },
         timeout: args.timeout,
         cancel: Cancel::never(),
+        approval: args.approval,
     };
     if args.dry_run {
         return dry_run(&app, call, session.json);
@@ -77,7 +89,13 @@ pub(super) fn run(session: &Session, args: Args) -> anyhow::Result<Status> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let outcome = runtime.block_on(watched(&app, call, bar));
+    let outcome = runtime.block_on(async {
+        let outcome = watched(&app, call.clone(), bar.clone()).await;
+        match args.wait {
+            Some(longest) => resumed(&app, call, bar, outcome, longest).await,
+            None => outcome,
+        }
+    });
     // A name that is still being looked up cannot be called off; nobody waits for it.
     runtime.shutdown_background();
     print::outcome(&outcome, session.json)?;
@@ -85,6 +103,38 @@ pub(super) fn run(session: &Session, args: Args) -> anyhow::Result<Status> {
         Ok(_) => Status::Ok,
         Err(failure) => status::of(failure.kind),
     })
+}
+
+/// The call again, when somebody has answered within the time.
+async fn resumed(
+    app: &App,
+    call: Call,
+    bar: ProgressBar,
+    outcome: Outcome,
+    longest: Duration,
+) -> Outcome {
+    let asked = match &outcome.result {
+        Err(failure) if failure.kind == FailureKind::ApprovalRequired => {
+            failure.details.get("approval_id").and_then(Value::as_str)
+        }
+        _ => None,
+    };
+    let Some(id) = asked.and_then(|it| it.parse().ok()) else {
+        return outcome;
+    };
+    print::note("waiting", "36", &format!("for an answer to approval {id}"));
+    let answered = tokio::time::timeout(longest, app.answered(id));
+    let stopped = tokio::select! {
+        answered = answered => answered.is_err(),
+        () = stop_signal() => true,
+    };
+    match stopped {
+        true => outcome,
+        false => {
+            let approval = Some(id);
+            watched(app, Call { approval, ..call }, bar).await
+        }
+    }
 }
 
 fn dry_run(app: &App, call: Call, json: bool) -> anyhow::Result<Status> {
@@ -102,7 +152,7 @@ fn dry_run(app: &App, call: Call, json: bool) -> anyhow::Result<Status> {
 
 /// The call, with a sign of life when it takes long, and an end when the person presses Ctrl-C or
 /// the terminal goes away.
-async fn watched(app: &App, call: Call, bar: ProgressBar) -> glee_core::outcome::Outcome {
+async fn watched(app: &App, call: Call, bar: ProgressBar) -> Outcome {
     let name = call.tool.clone();
     // Checking the arguments and starting the sandbox take about as long, so both begin at once.
     app.expect_call(&name);

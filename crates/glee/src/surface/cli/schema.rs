@@ -5,7 +5,7 @@ use super::status::Status;
 use crate::config;
 use crate::dialect::{manifest, prompt, resource};
 
-/// Print the JSON Schema of manifests, prompts, resources or the config.
+/// Print the JSON Schema of manifests, prompts, resources, the config or the rules.
 ///
 /// Editors with a YAML language server check manifests as you type when the file begins with
 /// `# yaml-language-server: $schema=PATH`.
@@ -25,6 +25,8 @@ enum Which {
     Resource,
     /// The config: .glee/config.yml
     Config,
+    /// What need not ask any more: .glee/rules.yml
+    Rules,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Status> {
@@ -33,6 +35,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Status> {
         Which::Prompt => prompt::schema(),
         Which::Resource => resource::schema(),
         Which::Config => config::schema(),
+        Which::Rules => config::standing::schema(),
     })?;
     Ok(Status::Ok)
 }

@@ -52,6 +52,9 @@ fn as_json(spec: &ToolSpec) -> Value {
         "approval": match &spec.approval {
             Approval::Never => json!({"required": false}),
             Approval::Always { reason } => json!({"required": true, "reason": reason}),
+            Approval::When { reason, condition } => json!({
+                "required": true, "reason": reason, "when": condition.names().collect::<Vec<_>>(),
+            }),
             Approval::Depends(_) => json!({"required": "depends on the arguments"}),
         },
         "creator": match &spec.origin {
@@ -143,6 +146,13 @@ fn as_text(spec: &ToolSpec) -> String {
         Approval::Never | Approval::Depends(_) => {}
         Approval::Always { reason } => {
             out.push_str(&format!("\nA person must approve each run: {reason}\n"))
+        }
+        Approval::When { reason, condition } => {
+            let names: Vec<&str> = condition.names().collect();
+            out.push_str(&format!(
+                "\nA person must approve some runs, depending on {}: {reason}\n",
+                names.join(", ")
+            ))
         }
     }
     if let Origin::Agent { creator } = &spec.origin {

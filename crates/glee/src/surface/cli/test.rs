@@ -135,6 +135,7 @@ async fn try_example(app: &App, spec: &ToolSpec, example: &Example) -> Option<Ve
             timeout: None,
             cancel: Cancel::when(stop_signal()),
             party: std::sync::Arc::new(Waits),
+            approval: None,
         })
         .await;
     Some(match outcome.result {

@@ -1,14 +1,12 @@
 //! The question whether a call may be made, put to the person behind a client.
 
-use data_encoding::HEXLOWER;
 use glee_core::elicit::Ask;
 use glee_core::name::is_invisible;
 use glee_core::port::{Answer, Question};
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
-/// Longest question, in bytes.
-const LONGEST: usize = 8 * 1024;
+/// Who answers, for those who read of it later: whoever sits at the client, which is trusted to ask.
+pub(super) const BY: &str = "the client's user";
 
 /// The question's name among others.
 pub(super) const KEY: &str = "glee_approval";
@@ -32,9 +30,8 @@ pub(super) fn form(question: &Question<'_>) -> Ask {
         list(&permissions.secrets.keys().cloned().collect::<Vec<_>>()),
         serde_json::to_string_pretty(&args).unwrap_or_default(),
     );
-    let message = spelled_out(&message);
     Ask::Form {
-        message,
+        message: spelled_out(&message),
         schema: json!({
             "type": "object",
             "properties": {
@@ -46,15 +43,11 @@ pub(super) fn form(question: &Question<'_>) -> Ask {
     }
 }
 
-/// As the person must see it: what is invisible, or turns text around, is spelled out.
+/// As the person must see it: whole, and what is invisible, or turns text around, spelled out. What is too
+/// large for that is not asked at all.
 fn spelled_out(text: &str) -> String {
     let mut shown = String::new();
     for c in text.chars() {
-        if shown.len() > LONGEST {
-            let left = text.len().saturating_sub(LONGEST);
-            shown += &format!("… and about {left} bytes more, which do not fit here");
-            break;
-        }
         match is_invisible(c) && c != '\n' {
             true => shown.extend(c.escape_unicode()),
             false => shown.push(c),
@@ -80,21 +73,4 @@ pub(super) fn read(answer: Option<&Value>) -> Answer {
             given => given.to_owned(),
         },
     }
-}
-
-/// Names one call: who, what, with which arguments, and the tool's document and files as they are now.
-pub(super) fn digest(question: &Question<'_>, files: Option<String>) -> String {
-    let mut hash = Sha256::new();
-    for part in [
-        question.caller.name.as_bytes(),
-        question.spec.name.as_bytes(),
-        &question.spec.document,
-        files.unwrap_or_default().as_bytes(),
-        question.reason.as_bytes(),
-        Value::Object(question.args.clone()).to_string().as_bytes(),
-    ] {
-        hash.update((part.len() as u64).to_le_bytes());
-        hash.update(part);
-    }
-    HEXLOWER.encode(&hash.finalize())
 }

@@ -14,16 +14,24 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 use serde_json::{Map, Value};
+use uuid::Uuid;
 
 use super::line::{Line, Unanswered, is_stateless};
 use super::shown::Shown;
 use super::{Server, approval, meta, protocol, result, seal};
 use crate::app::Call;
 
-/// A call of a tool, as a client makes it.
-pub(super) struct Asked {
+/// What a client wants to be run.
+pub(super) struct Chosen {
     tool: String,
     args: Map<String, Value>,
+    /// What a person approved, by its id.
+    approval: Option<Uuid>,
+}
+
+/// A call of a tool, as a client makes it.
+pub(super) struct Asked {
+    chosen: Chosen,
     responses: Option<InputResponses>,
     state: Option<String>,
 }
@@ -39,8 +47,11 @@ impl Server {
         let args = params.arguments.unwrap_or_default();
         if !meta::is_one(&params.name) {
             let asked = Asked {
-                tool: params.name.into_owned(),
-                args,
+                chosen: Chosen {
+                    tool: params.name.into_owned(),
+                    args,
+                    approval: None,
+                },
                 responses: params.input_responses,
                 state: params.request_state,
             };
@@ -54,10 +65,16 @@ impl Server {
             return Ok(meta::answer(&params.name, &args, &shown, &self.shelf(&caller)).into());
         }
         let asked = Asked {
-            tool: args["name"].as_str().unwrap_or_default().to_owned(),
-            args: match args.remove("params") {
-                Some(Value::Object(inner)) => inner,
-                _ => Map::new(),
+            chosen: Chosen {
+                tool: args["name"].as_str().unwrap_or_default().to_owned(),
+                args: match args.remove("params") {
+                    Some(Value::Object(inner)) => inner,
+                    _ => Map::new(),
+                },
+                approval: args
+                    .get("approval_id")
+                    .and_then(Value::as_str)
+                    .map(|it| it.parse().unwrap_or_default()),
             },
             responses: params.input_responses,
             state: params.request_state,
@@ -73,28 +90,29 @@ impl Server {
         shown: &Shown,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let spec = shown.find(&asked.tool).map(|it| it.spec.clone());
-        let tool = spec.as_ref().map_or(asked.tool, |it| it.name.clone());
+        let mut chosen = asked.chosen;
+        let spec = shown.find(&chosen.tool).map(|it| it.spec.clone());
+        if let Some(spec) = &spec {
+            chosen.tool.clone_from(&spec.name);
+        }
         let is_task = is_task(spec.as_deref(), &context)?;
-        let purpose = seal::purpose(&caller.name, &tool, &Value::Object(asked.args.clone()));
+        let args = Value::Object(chosen.args.clone());
+        let purpose = seal::purpose(&caller.name, &chosen.tool, &args);
         let (answers, approved) = self.answers(&purpose, asked.responses, asked.state)?;
         let line = Arc::new(self.line(&context, answers, approved));
         if is_task {
-            let mut args = asked.args;
             if let Some(round) = self
-                .ask_first(spec.as_deref(), &mut args, &purpose, &line)
+                .ask_first(spec.as_deref(), &mut chosen, &purpose, &line)
                 .await?
             {
                 return Ok(round.into());
             }
             let capabilities = context.client_capabilities().unwrap_or_default();
-            let task = self.spawn(tool, args, caller, spec, capabilities);
+            let task = self.spawn(chosen, caller, spec, capabilities);
             return Ok(CreateTaskResult::new(task?).into());
         }
         let cancel = Cancel::when(context.ct.clone().cancelled_owned());
-        let outcome = self
-            .run(tool, asked.args, caller.clone(), cancel, line.clone())
-            .await;
+        let outcome = self.run(chosen, caller.clone(), cancel, line.clone()).await;
         line.finish().await;
         if let Some(round) = self.next_round(&purpose, &line)? {
             return Ok(round.into());
@@ -107,14 +125,15 @@ impl Server {
     async fn ask_first(
         &self,
         spec: Option<&ToolSpec>,
-        args: &mut Map<String, Value>,
+        chosen: &mut Chosen,
         purpose: &str,
         line: &Line,
     ) -> Result<Option<InputRequiredResult>, ErrorData> {
-        let Some(spec) = spec.filter(|it| it.tasks == Tasks::Required) else {
+        let asks = |it: &&ToolSpec| it.tasks == Tasks::Required && chosen.approval.is_none();
+        let Some(spec) = spec.filter(asks) else {
             return Ok(None);
         };
-        let asked = elicit(&spec.elicit, &spec.inputs, args, line).await;
+        let asked = elicit(&spec.elicit, &spec.inputs, &mut chosen.args, line).await;
         match self.next_round(purpose, line)? {
             Some(round) => Ok(Some(round)),
             None => asked.map(|()| None).map_err(protocol),
@@ -124,15 +143,15 @@ impl Server {
     /// Takes its turn and runs.
     pub(super) async fn run(
         &self,
-        tool: String,
-        args: Map<String, Value>,
+        chosen: Chosen,
         caller: Caller,
         cancel: Cancel,
         party: Arc<dyn Party>,
     ) -> Outcome {
         let call = Call {
-            tool,
-            args,
+            tool: chosen.tool,
+            args: chosen.args,
+            approval: chosen.approval,
             caller,
             timeout: None,
             cancel,

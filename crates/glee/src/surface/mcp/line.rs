@@ -38,7 +38,7 @@ pub(super) struct Line {
     log_level: Option<LoggingLevel>,
     /// What the client answered when it was asked before, by key.
     answers: BTreeMap<String, Value>,
-    /// The call that a person has approved, if one has.
+    /// The question that a person has answered, by its id, if one has.
     approved: Option<String>,
     unanswered: Mutex<Unanswered>,
     notes: OnceLock<Mutex<Notes>>,
@@ -50,7 +50,7 @@ pub(super) struct Unanswered {
     pub(super) requests: InputRequests,
     /// What the client lacks, when it cannot be asked for something the call cannot go without.
     pub(super) lacking: Option<ClientCapabilities>,
-    /// The call that the question is about, when it is whether the call may be made.
+    /// The question's id, when it is whether the call may be made.
     pub(super) approval: Option<String>,
 }
 
@@ -218,11 +218,16 @@ impl Party for Line {
     }
 
     fn approver(&self) -> Option<&dyn Approver> {
-        has_forms(&self.capabilities).then_some(self)
+        let is_trusted = self.app.trusts_clients_to_ask();
+        (is_trusted && has_forms(&self.capabilities)).then_some(self)
     }
 }
 
 impl Approver for Line {
+    fn name(&self) -> &str {
+        approval::BY
+    }
+
     fn ask<'a>(&'a self, question: &'a Question<'a>) -> Later<'a, Answer> {
         Box::pin(async move {
             let form = approval::form(question);
@@ -231,15 +236,15 @@ impl Approver for Line {
                 return approval::read(answer.ok().flatten().as_ref());
             }
             // Only an answer that came with the seal of this very question counts.
-            let call = approval::digest(question, self.app.digest(question.spec));
-            if self.approved.as_ref() == Some(&call) {
+            let asked = question.id.to_string();
+            if self.approved.as_ref() == Some(&asked) {
                 return approval::read(self.answers.get(approval::KEY));
             }
             let mut unanswered = lock(&self.unanswered);
             unanswered
                 .requests
                 .extend(request(&form).map(|it| (approval::KEY.to_owned(), it)));
-            unanswered.approval = Some(call);
+            unanswered.approval = Some(asked);
             Answer::Nobody {
                 hint: "a person is being asked; call again with the answer".to_owned(),
             }

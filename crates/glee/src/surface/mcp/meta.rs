@@ -20,6 +20,9 @@ const DESCRIBE: &str = "glee_tool_describe";
 const CREATE: &str = "glee_tool_create";
 const READ: &str = "glee_result_read";
 
+/// The form of an id.
+const UUID: &str = "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$";
+
 /// Tokens a list or a search may take, unless the caller says otherwise.
 const BUDGET: u64 = 2000;
 
@@ -57,7 +60,9 @@ static ALL: LazyLock<Vec<MetaTool>> = LazyLock::new(|| {
                 "type": "object", "additionalProperties": false, "required": ["name"],
                 "properties": {
                     "name": {"type": "string", "description": "The tool's name"},
-                    "params": {"type": "object", "description": "Its arguments", "default": {}}
+                    "params": {"type": "object", "description": "Its arguments", "default": {}},
+                    "approval_id": {"type": "string", "pattern": UUID,
+                        "description": "Runs what a person approved under this id, once; params may be left out"}
                 }
             }),
             any,

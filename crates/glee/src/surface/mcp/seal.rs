@@ -28,7 +28,7 @@ pub(super) struct Carried {
     nonce: String,
     /// What was answered in earlier rounds.
     pub(super) answers: BTreeMap<String, Value>,
-    /// The call that the client was asked about.
+    /// The question that the client was asked, by its id.
     pub(super) approval: Option<String>,
 }
 

@@ -6,12 +6,13 @@ use rmcp::ServiceExt;
 use rmcp::service::ServerInitializeError;
 use rmcp::transport::io::stdio_pipes;
 
-use super::{Outlet, Principal, Server};
+use super::{Outlet, Server};
 use crate::app::App;
+use crate::surface::principal::Principal;
 
 /// Serves the project's tools until the client goes.
 pub async fn serve(app: Arc<App>) -> anyhow::Result<()> {
-    let server = Server::new(app.clone(), Principal("mcp".to_owned()));
+    let server = Server::new(app.clone(), Principal::usual("mcp"));
     let tell = server.clone();
     let _watching = app.watch(move |change| tell.announce(change))?;
     let (from, to) = stdio_pipes();

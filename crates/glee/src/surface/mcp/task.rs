@@ -12,8 +12,9 @@ use glee_core::port::{Answer, Approver, Caller, Cancel, Later, Note, Party, Ques
 use rmcp::ErrorData;
 use rmcp::model::{ClientCapabilities, Task};
 use rmcp::task_manager::{TaskContext, TaskExit, TaskManager, TaskOptions};
-use serde_json::{Map, Value};
+use serde_json::Map;
 
+use super::call::Chosen;
 use super::line::{Reply, can, has_forms, read, request};
 use super::{Server, approval, protocol, result};
 
@@ -68,8 +69,7 @@ impl Desks {
 impl Server {
     pub(super) fn spawn(
         &self,
-        tool: String,
-        args: Map<String, Value>,
+        chosen: Chosen,
         caller: Caller,
         spec: Option<Arc<ToolSpec>>,
         capabilities: ClientCapabilities,
@@ -90,8 +90,9 @@ impl Server {
                 let party = Arc::new(Away {
                     desk: context,
                     capabilities,
+                    is_trusted: server.shared.app.trusts_clients_to_ask(),
                 });
-                let outcome = server.run(tool, args, caller.clone(), cancel, party).await;
+                let outcome = server.run(chosen, caller.clone(), cancel, party).await;
                 match &outcome.result {
                     Err(failure) if failure.kind == FailureKind::Cancelled => {
                         Err(TaskExit::Cancelled)
@@ -142,6 +143,8 @@ struct Away {
     desk: TaskContext,
     /// What the caller can be asked for; it would leave other questions lying there for ever.
     capabilities: ClientCapabilities,
+    /// Whether it may ask its own user for a yes.
+    is_trusted: bool,
 }
 
 impl Party for Away {
@@ -187,11 +190,15 @@ impl Party for Away {
     }
 
     fn approver(&self) -> Option<&dyn Approver> {
-        has_forms(&self.capabilities).then_some(self)
+        (self.is_trusted && has_forms(&self.capabilities)).then_some(self)
     }
 }
 
 impl Approver for Away {
+    fn name(&self) -> &str {
+        approval::BY
+    }
+
     fn ask<'a>(&'a self, question: &'a Question<'a>) -> Later<'a, Answer> {
         Box::pin(async move {
             let asked = request(&approval::form(question));

@@ -14,8 +14,8 @@ use glee_core::model::{
 use glee_core::outcome::{Failure, FailureKind, Held, Outcome};
 use glee_core::permission::{Network, Permissions, SecretNeed};
 use glee_core::port::{
-    Answer, Anywhere, Approver, Caller, Cancel, Clock, Executor, Later, Question, Ready, Secrets,
-    Waits,
+    Answer, Anywhere, Approvals, Approver, Caller, Cancel, Clock, Consent, Executor, Kept, Later,
+    Matter, Question, Ready, Recalled, Secrets, Using, Waits,
 };
 use glee_core::runtime::Runtime;
 use glee_core::schema::Schema;
@@ -281,6 +281,7 @@ fn invocation(args: Value, cancel: Cancel) -> Invocation {
         timeout: None,
         cancel,
         party: std::sync::Arc::new(Waits),
+        approval: None,
     }
 }
 
@@ -291,6 +292,7 @@ fn gate() -> Gate {
         files: Arc::new(Anywhere),
         principles: None,
         approver: Arc::new(NeverAsked),
+        approvals: Arc::new(NeverAsked),
         secrets: Arc::new(TwoSecrets),
     }
 }
@@ -299,6 +301,28 @@ struct NeverAsked;
 
 impl Approver for NeverAsked {
     fn ask<'a>(&'a self, _: &'a Question<'a>) -> Later<'a, Answer> {
+        unreachable!("no tool here asks")
+    }
+}
+
+impl Approvals for NeverAsked {
+    fn standing(&self, _: &Matter<'_>) -> Option<Consent> {
+        unreachable!("no tool here asks")
+    }
+
+    fn open(&self, _: &Matter<'_>, _: &str) -> Result<Kept, Failure> {
+        unreachable!("no tool here asks")
+    }
+
+    fn answer(&self, _: Uuid, _: &Matter<'_>, _: &Answer, _: &str) -> Result<(), Failure> {
+        unreachable!("no tool here asks")
+    }
+
+    fn recall(&self, _: Uuid, _: &Matter<'_>) -> Result<Recalled, Failure> {
+        unreachable!("no tool here asks")
+    }
+
+    fn start(&self, _: &Consent, _: &Matter<'_>, _: Uuid) -> Result<Box<dyn Using>, Failure> {
         unreachable!("no tool here asks")
     }
 }

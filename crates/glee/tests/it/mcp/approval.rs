@@ -231,26 +231,38 @@ fn a_task_asks_only_what_its_client_can_answer() {
     assert!(task.to_string().contains("INVALID_INPUT"), "{task}");
 }
 
-/// What would look like something else is spelled out, and a question has an end.
+/// What would look like something else is spelled out, and nothing is left out.
 #[test]
 fn the_question_shows_what_is_there() {
     let scene = scene();
     let mut client = Client::new(&scene);
-    let name = format!("gnp.x\u{202e}{}", "y".repeat(100_000));
+    let name = format!("gnp.x\u{202e}{}the end", "y".repeat(60_000));
     let answer = client.call(&name, json!({}));
     let message = answer["result"]["inputRequests"]["glee_approval"]["params"]["message"]
         .as_str()
         .unwrap();
     assert!(message.contains("\\u{202e}"), "{message}");
     assert!(message.contains("writes: out"), "{message}");
-    assert!(message.len() < 10_000);
+    assert!(message.contains("the end"), "{message}");
+}
+
+/// What is more than a person can be shown is not asked, cut or whole.
+#[test]
+fn ap_09_what_cannot_be_shown_is_not_asked() {
+    let scene = scene();
+    let mut client = Client::new(&scene);
+    let answer = client.call(&"y".repeat(100_000), json!({}));
+    let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(text.starts_with("INVALID_INPUT"), "{text}");
+    assert!(text.contains("more than a person can be shown"), "{text}");
 }
 
 #[test]
 fn anything_but_a_yes_is_a_no() {
     let scene = scene();
     let mut client = Client::new(&scene);
-    for said in [
+    // A no is remembered, so each is said to another call.
+    for (at, said) in [
         json!({"action": "decline"}),
         json!({"action": "cancel"}),
         json!({"action": "accept"}),
@@ -259,14 +271,18 @@ fn anything_but_a_yes_is_a_no() {
         json!({"action": "accept", "content": {"approve": false, "reason": "not today"}}),
         json!({"approve": true}),
         json!(true),
-    ] {
-        let state = client.asked("a");
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = format!("a{at}");
+        let state = client.asked(&name);
         let answer = client.call(
-            "a",
+            &name,
             json!({"inputResponses": {"glee_approval": said}, "requestState": state}),
         );
         assert_eq!(answer["result"]["isError"], true, "{answer}");
-        assert!(!ran(&scene, "a"), "{said}");
+        assert!(!ran(&scene, &name), "{said}");
     }
 }
 

@@ -1,0 +1,280 @@
+//! `/approvals`: what waits for a person, and the answers of people who sit elsewhere.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use axum::extract::{Extension, Path, Query, State};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use futures_util::stream::{self, Stream, StreamExt};
+use glee_core::outcome::{Failure, FailureKind};
+use indexmap::IndexMap;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use uuid::Uuid;
+
+use super::answer::{Answer, Body, Refused};
+use crate::app::App;
+use crate::approve::ledger::{Decision, unknown};
+use crate::store::approvals::LOOK;
+use crate::store::record::{Record, Said, State as Stage};
+use crate::store::tokens::Scope;
+use crate::surface::principal::Principal;
+
+/// Those who listen at once.
+const MOST_LISTENERS: usize = 64;
+/// How long somebody may wait in one request, and does unless they say otherwise.
+const LONGEST_WAIT: u64 = 300;
+const USUAL_WAIT: u64 = 30;
+/// Time alone changes things too: what nobody answers expires.
+const LONGEST_UNLOOKED: Duration = Duration::from_secs(5);
+
+#[derive(Clone)]
+struct Desk {
+    app: Arc<App>,
+    listeners: Arc<Semaphore>,
+}
+
+pub(super) fn routes(app: Arc<App>) -> Router {
+    Router::new()
+        .route("/approvals", get(list))
+        .route("/approvals/events", get(events))
+        .route("/approvals/{id}", get(show))
+        .route("/approvals/{id}/wait", get(wait))
+        .route("/approvals/{id}/approve", post(approve))
+        .route("/approvals/{id}/deny", post(deny))
+        .with_state(Desk {
+            app,
+            listeners: Arc::new(Semaphore::new(MOST_LISTENERS)),
+        })
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    state: Option<String>,
+}
+
+async fn list(
+    State(desk): State<Desk>,
+    Extension(principal): Extension<Principal>,
+    Query(wanted): Query<Wanted>,
+) -> Answer {
+    let stage = match wanted.state.as_deref() {
+        None => None,
+        Some(name) => Some(Stage::named(name).ok_or_else(|| {
+            let known: Vec<&str> = Stage::ALL.iter().map(|it| it.name()).collect();
+            let why = format!("there is no such state; there are {}", known.join(", "));
+            Failure::new(FailureKind::InvalidInput, why)
+        })?),
+    };
+    let mut all = desk.all(&principal).await?;
+    all.retain(|it| stage.is_none_or(|stage| it.state == stage));
+    Ok(good(all.iter().map(Record::for_people).collect()))
+}
+
+async fn show(
+    State(desk): State<Desk>,
+    Extension(principal): Extension<Principal>,
+    Path(id): Path<String>,
+) -> Answer {
+    let record = desk.find(&id, &principal)?;
+    Ok(good(record.for_people()))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Patience {
+    timeout_s: Option<u64>,
+}
+
+/// Answers when the question is answered, or when the time is up; the state says which.
+async fn wait(
+    State(desk): State<Desk>,
+    Extension(principal): Extension<Principal>,
+    Path(id): Path<String>,
+    Query(patience): Query<Patience>,
+) -> Answer {
+    let record = desk.find(&id, &principal)?;
+    let longest = patience.timeout_s.unwrap_or(USUAL_WAIT).min(LONGEST_WAIT);
+    let answered = desk.app.answered(record.id);
+    let _ = tokio::time::timeout(Duration::from_secs(longest), answered).await;
+    Ok(good(desk.find(&id, &principal)?.for_people()))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Yes {
+    /// `once` unless given.
+    scope: Option<String>,
+    /// What runs in place of what was asked about.
+    modified_args: Option<Map<String, Value>>,
+    /// With scope `always`: patterns in place of what some arguments are.
+    #[serde(default)]
+    fitting: IndexMap<String, String>,
+}
+
+async fn approve(
+    State(desk): State<Desk>,
+    Extension(principal): Extension<Principal>,
+    Path(id): Path<String>,
+    Body(yes): Body<Yes>,
+) -> Answer {
+    let bad = |why: &str| Failure::new(FailureKind::InvalidInput, why);
+    let scope = match yes.scope.as_deref() {
+        None => Said::Once,
+        Some(name) => Said::scope(name)
+            .ok_or_else(|| bad("the scopes of a yes are once, session and always"))?,
+    };
+    if !yes.fitting.is_empty() && scope != Said::Always {
+        Err(bad("patterns are for the scope always"))?;
+    }
+    let decision = Decision::Approve {
+        scope,
+        modified: yes.modified_args,
+        patterns: yes.fitting.into_iter().collect(),
+    };
+    desk.decide(&id, principal, decision).await
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct No {
+    reason: String,
+}
+
+async fn deny(
+    State(desk): State<Desk>,
+    Extension(principal): Extension<Principal>,
+    Path(id): Path<String>,
+    Body(no): Body<No>,
+) -> Answer {
+    let decision = Decision::Deny { reason: no.reason };
+    desk.decide(&id, principal, decision).await
+}
+
+/// What waits now, and then each new question and each change.
+async fn events(
+    State(desk): State<Desk>,
+    Extension(principal): Extension<Principal>,
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Refused> {
+    let listening = desk.listeners.clone().try_acquire_owned().map_err(|_| {
+        Failure::new(FailureKind::RateLimited, "too many listen already").retryable()
+    })?;
+    let watch = Watch {
+        desk,
+        principal,
+        seen: BTreeMap::new(),
+        looked: None,
+        _listening: listening,
+    };
+    let batches = stream::unfold(watch, |mut watch| async move {
+        let batch = watch.next().await;
+        Some((stream::iter(batch), watch))
+    });
+    Ok(Sse::new(batches.flatten()).keep_alive(KeepAlive::default()))
+}
+
+struct Watch {
+    desk: Desk,
+    principal: Principal,
+    seen: BTreeMap<Uuid, Stage>,
+    /// When, and what the directory looked like.
+    looked: Option<(Instant, Option<SystemTime>)>,
+    _listening: OwnedSemaphorePermit,
+}
+
+impl Watch {
+    async fn next(&mut self) -> Vec<Result<Event, Infallible>> {
+        loop {
+            let changed_at = self.desk.app.approvals().changed_at();
+            // Two changes within one tick of the file system's clock look like one.
+            let is_settled = |at: SystemTime| at.elapsed().is_ok_and(|it| it > 20 * LOOK);
+            let nothing_new = self.looked.is_some_and(|(when, before)| {
+                when.elapsed() < LONGEST_UNLOOKED
+                    && before == changed_at
+                    && changed_at.is_none_or(is_settled)
+            });
+            if !nothing_new {
+                self.looked = Some((Instant::now(), changed_at));
+                let batch = self.changes().await;
+                if !batch.is_empty() {
+                    return batch;
+                }
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    async fn changes(&mut self) -> Vec<Result<Event, Infallible>> {
+        let first = self.seen.is_empty();
+        let all = self.desk.all(&self.principal).await.unwrap_or_default();
+        let mut events = Vec::new();
+        for record in all {
+            let before = self.seen.insert(record.id, record.state);
+            // What was over before anybody listened is no news.
+            let is_news = match before {
+                None => !first || record.state == Stage::Pending,
+                Some(before) => before != record.state,
+            };
+            if is_news {
+                let event = Event::default().event(record.state.name());
+                events.push(Ok(event.data(record.for_people().to_string())));
+            }
+        }
+        events
+    }
+}
+
+impl Desk {
+    /// Whoever may answer sees everything; others see what they asked themselves.
+    async fn all(&self, principal: &Principal) -> Result<Vec<Record>, Failure> {
+        let approvals = self.app.approvals().clone();
+        let listed = tokio::task::spawn_blocking(move || approvals.list()).await;
+        let listed = listed.map_err(|err| broken(&err))?;
+        let mut all = listed.map_err(|err| broken(&err))?;
+        all.retain(|it| sees(principal, it));
+        Ok(all)
+    }
+
+    fn find(&self, id: &str, principal: &Principal) -> Result<Record, Failure> {
+        let id = parsed(id)?;
+        let record = self.app.approvals().get(id).map_err(|err| broken(&err))?;
+        record
+            .filter(|it| sees(principal, it))
+            .ok_or_else(|| unknown(id))
+    }
+
+    async fn decide(&self, id: &str, principal: Principal, decision: Decision) -> Answer {
+        let id = parsed(id)?;
+        principal.need(Scope::Approve)?;
+        let app = self.app.clone();
+        let decide = move || app.decide(id, decision, &principal.name);
+        let decided = tokio::task::spawn_blocking(decide).await;
+        let decided = decided.map_err(|err| broken(&err))?;
+        Ok(good(decided?.for_people()))
+    }
+}
+
+fn sees(principal: &Principal, record: &Record) -> bool {
+    principal.may(Scope::Approve) || record.caller == principal.name
+}
+
+fn parsed(id: &str) -> Result<Uuid, Failure> {
+    id.parse().map_err(|_| {
+        let why = "an approval's id is a UUID";
+        Failure::new(FailureKind::NotFound, why)
+    })
+}
+
+fn broken(err: &dyn std::error::Error) -> Failure {
+    Failure::new(FailureKind::Internal, format!("the approvals: {err}"))
+}
+
+fn good(value: Value) -> Json<Value> {
+    Json(json!({"ok": true, "value": value}))
+}
