@@ -8,15 +8,17 @@ use futures_util::future::{Either, select};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use crate::catalog;
 use crate::elicit::elicit;
 use crate::event::Step;
 use crate::json;
-use crate::model::ToolSpec;
+use crate::model::{Approval, Exec, Origin, ToolSpec};
 use crate::outcome::{Failure, FailureKind};
-use crate::permission::{Grant, SecretNeed};
+use crate::permission::{Grant, Network, SecretNeed};
 use crate::policy::{self, Case, Decision, Rule, Verdict};
 use crate::port::{
-    Answer, Approver, Caller, Cancel, Deed, Files, Opinion, Party, Principles, Question, Secrets,
+    Answer, Approver, Caller, Cancel, Deed, Files, Opinion, Party, Principles, Question, Reviews,
+    Secrets,
 };
 use crate::rule::autonomy::Severity;
 use crate::rule::permit;
@@ -45,6 +47,7 @@ pub struct Gate {
     pub principles: Option<Consulted>,
     pub approver: Arc<dyn Approver>,
     pub secrets: Arc<dyn Secrets>,
+    pub reviews: Arc<dyn Reviews>,
 }
 
 /// A service that has a say in every call.
@@ -118,13 +121,14 @@ impl Admitted {
     }
 }
 
-/// Elicit, fill, check, judge, ask, secrets, grant: each step may refuse, and then the tool does not run.
+/// Review, elicit, fill, check, judge, ask, secrets, grant: each step may refuse, and then the tool does not run.
 pub async fn admit(
     gate: &Gate,
     spec: Arc<ToolSpec>,
     call: &Invocation,
     trail: &mut Vec<Step>,
 ) -> Result<Admitted, Failure> {
+    review(gate, &spec, trail)?;
     let mut args = supply(&spec, call).await?;
     let mut amended = false;
     loop {
@@ -146,6 +150,8 @@ pub async fn admit(
             },
         }
     }
+    // People take their time to answer, and the tool's files may be other ones by then.
+    review(gate, &spec, trail)?;
     let secrets = secrets(gate, &spec)?;
     let timeout = call
         .timeout
@@ -162,6 +168,64 @@ pub async fn admit(
         party: call.party.clone(),
         spec,
     })
+}
+
+/// Admits a run of a tool that nobody has approved, for the person who is about to decide: without
+/// network, secrets or anything to write, and only where nobody would be asked.
+pub async fn trial(
+    gate: &Gate,
+    spec: &ToolSpec,
+    call: &Invocation,
+    trail: &mut Vec<Step>,
+) -> Result<Admitted, Failure> {
+    let mut spec = spec.clone();
+    if matches!(spec.exec, Exec::Http(_)) {
+        let why = format!("`{}` is a request to somebody else", spec.name);
+        return Err(Failure::new(FailureKind::PermissionDenied, why));
+    }
+    spec.permissions.network = Network::None;
+    spec.permissions.write.clear();
+    spec.permissions.secrets.clear();
+    // This is what the person is about to say.
+    spec.approval = Approval::Never;
+    let mut args = call.args.clone();
+    fill(&spec, &mut args)?;
+    check(&spec, &args)?;
+    let asks = judge(gate, &spec, &args, call, trail)?;
+    let unsure = consult(gate, &spec, call, trail).await?;
+    if let Some(reason) = asks.or(unsure) {
+        let why = format!("`{}` runs only when a person approves: {reason}", spec.name);
+        return Err(Failure::new(FailureKind::ApprovalRequired, why));
+    }
+    Ok(Admitted {
+        id: call.id,
+        args,
+        secrets: SecretValues::default(),
+        grant: spec.permissions.grant(&gate.root),
+        root: gate.root.clone(),
+        timeout: spec.limits.timeout,
+        cancel: call.cancel.clone(),
+        party: call.party.clone(),
+        spec: Arc::new(spec),
+    })
+}
+
+/// A tool that an agent made runs only as a person has approved it.
+fn review(gate: &Gate, spec: &ToolSpec, trail: &mut Vec<Step>) -> Result<(), Failure> {
+    if spec.origin == Origin::User {
+        return Ok(());
+    }
+    let offered = catalog::offer(&spec.name, &gate.reviews.origin(spec));
+    trail.push(Step {
+        by: "review".to_owned(),
+        decision: match &offered {
+            Ok(()) => Decision::Allow,
+            Err(failure) => Decision::Deny {
+                reason: failure.message.clone(),
+            },
+        },
+    });
+    offered
 }
 
 /// The arguments, with what was asked for. A caller who is gone need not be asked any more.

@@ -5,6 +5,7 @@
 //! Start reading at [`runtime::Runtime::invoke`].
 
 pub mod admit;
+pub mod authority;
 pub mod catalog;
 pub mod content;
 pub mod elicit;
@@ -21,6 +22,7 @@ pub mod permission;
 pub mod policy;
 pub mod port;
 pub mod prompt;
+pub mod protect;
 pub mod redact;
 pub mod resource;
 pub mod rule;

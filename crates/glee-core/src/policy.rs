@@ -200,7 +200,7 @@ impl Rule for AgentCeiling {
         if case.spec.origin == Origin::User {
             return Ok(Decision::Allow);
         }
-        let excess = case.spec.permissions.beyond(&self.0, case.root);
+        let excess = case.spec.permissions.beyond(&self.0, case.root, case.files);
         if excess.is_empty() {
             return Ok(Decision::Allow);
         }

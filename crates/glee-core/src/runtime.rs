@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use serde_json::{Map, Value};
+use uuid::Uuid;
 
 use crate::admit::{self, Admitted, Gate, Invocation, admit};
 use crate::catalog::Catalog;
@@ -27,9 +28,19 @@ pub struct Runtime {
 impl Runtime {
     /// Runs one call. There is always an outcome: what goes wrong is part of it.
     pub async fn invoke(&self, call: Invocation) -> Outcome {
+        self.answer(call, Admission::Call).await
+    }
+
+    /// Runs an example of a tool that nobody has approved, for the person who is about to decide; see
+    /// [`admit::trial`]. It is recorded like any other call.
+    pub async fn trial(&self, spec: Arc<ToolSpec>, call: Invocation) -> Outcome {
+        self.answer(call, Admission::Trial(spec)).await
+    }
+
+    async fn answer(&self, call: Invocation, admission: Admission) -> Outcome {
         let began = self.clock.now();
         let mut meta = Meta::default();
-        let result = AssertUnwindSafe(self.call(&call, &mut meta))
+        let result = AssertUnwindSafe(self.call(&call, admission, &mut meta))
             .catch_unwind()
             .await
             .unwrap_or_else(|_| {
@@ -65,9 +76,18 @@ impl Runtime {
         admit::preview(&self.gate, spec, call)
     }
 
-    async fn call(&self, call: &Invocation, meta: &mut Meta) -> Result<Output, Failure> {
+    async fn call(
+        &self,
+        call: &Invocation,
+        admission: Admission,
+        meta: &mut Meta,
+    ) -> Result<Output, Failure> {
         let mut record = Record::of(call, call.args.clone());
-        let spec = match self.catalog.snapshot().find(&call.tool) {
+        let found = match &admission {
+            Admission::Call => self.catalog.snapshot().find(&call.tool),
+            Admission::Trial(spec) => Ok(spec.clone()),
+        };
+        let spec = match found {
             Ok(spec) => spec,
             Err(failure) => return Err(self.refuse(&record, failure)),
         };
@@ -78,7 +98,12 @@ impl Runtime {
         let redactor = Redactor::new(&self.gate.secrets_of(&spec));
         record.args = redactor.map(record.args);
         let refuse = |record: &Record<'_>, failure| self.refuse(record, redactor.failure(failure));
-        let admitted = match admit(&self.gate, spec, call, &mut record.trail).await {
+        let trail = &mut record.trail;
+        let admitted = match admission {
+            Admission::Call => admit(&self.gate, spec, call, trail).await,
+            Admission::Trial(_) => admit::trial(&self.gate, &spec, call, trail).await,
+        };
+        let admitted = match admitted {
             Ok(admitted) => admitted,
             Err(failure) => return Err(refuse(&record, failure)),
         };
@@ -105,6 +130,35 @@ impl Runtime {
         };
         recording.finish(result.as_ref().err().map(|it| it.kind), self.since(began))?;
         result
+    }
+
+    /// Records what somebody does with a tool outside of any call. What cannot be recorded is not to be
+    /// done.
+    pub fn note(
+        &self,
+        tool: &str,
+        document: Option<[u8; 32]>,
+        actor: &str,
+        what: What,
+    ) -> Result<(), Failure> {
+        let event = Event {
+            id: Uuid::now_v7(),
+            at: self.clock.now(),
+            tool: tool.to_owned(),
+            document,
+            actor: actor.to_owned(),
+            args: Map::new(),
+            held: None,
+            trail: Vec::new(),
+            what,
+        };
+        self.tell(&event).map_err(|err| {
+            Failure::new(
+                FailureKind::Internal,
+                format!("nothing was done, because it cannot be recorded: {err}"),
+            )
+            .hint("make `.glee/audit` writable and free some disk space")
+        })
     }
 
     fn refuse(&self, record: &Record<'_>, failure: Failure) -> Failure {
@@ -140,9 +194,13 @@ impl Runtime {
             trail: record.trail.clone(),
             what,
         };
+        self.tell(&event)
+    }
+
+    fn tell(&self, event: &Event) -> Result<(), String> {
         self.observers
             .iter()
-            .map(|it| it.observe(&event))
+            .map(|it| it.observe(event))
             .fold(Ok(()), Result::and)
     }
 
@@ -165,6 +223,13 @@ fn redacted(output: Output, redactor: &Redactor, spec: &ToolSpec) -> Output {
             .push("without its secrets the output breaks its schema".to_owned());
     }
     output
+}
+
+/// How a call comes to be made.
+enum Admission {
+    Call,
+    /// Of this tool, which nobody has approved.
+    Trial(Arc<ToolSpec>),
 }
 
 /// What is known of a call so far, for those who record it.

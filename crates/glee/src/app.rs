@@ -1,16 +1,19 @@
 //! The wiring: the only file that names every concrete type.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use glee_core::admit::{Consulted, Gate, Invocation};
 use glee_core::catalog::{Catalog, Snapshot};
-use glee_core::model::ToolSpec;
+use glee_core::event::What;
+use glee_core::model::{Origin, Standing, ToolSpec};
 use glee_core::outcome::{Failure, FailureKind, Outcome};
 use glee_core::policy::{AgentCeiling, Asking, Case, ManifestApproval, Rule, Verdict, objections};
-use glee_core::port::{Approver, Caller, Cancel, Clock, Files, Party, Secrets};
+use glee_core::port::{
+    self, Approver, Caller, Cancel, Clock, Files, Party, Reviews as _, Secrets, Waits,
+};
 use glee_core::resource::Contents;
 use glee_core::rule;
 use glee_core::rule::autonomy::{Autonomy, Level};
@@ -29,6 +32,8 @@ use crate::exec::http::HttpPolicy;
 use crate::exec::{self, Cage, Egress, Executors, Stay};
 use crate::observe::audit::{self, Audit};
 use crate::project::Project;
+use crate::store::paths::Paths;
+use crate::store::reviews::Reviews;
 use crate::store::{digest, documents, manifests, resources};
 
 #[derive(Debug, Error)]
@@ -49,6 +54,7 @@ pub struct App {
     cage: Cage,
     mcp: Mcp,
     digests: Mutex<Digests>,
+    reviewed: Arc<Reviewed>,
 }
 
 /// The digests of one snapshot's tools, as far as somebody asked for them.
@@ -113,15 +119,20 @@ impl App {
             confinement(config.sandbox),
             Egress::new(config.allowed_hosts.clone()),
         );
+        let reviewed = Arc::new(Reviewed {
+            root: project.root().to_owned(),
+            records: Reviews::new(project.reviews()),
+        });
         let runtime = Runtime {
-            catalog: Catalog::new(load(&project, Compile::AtFirstUse)?),
+            catalog: Catalog::new(load(&project, &reviewed, Compile::AtFirstUse)?),
             gate: Gate {
                 root: project.root().to_owned(),
                 rules: rules(&config, wiring.allowed_permissions.as_deref()),
-                files: Arc::new(Disk::new()),
+                files: Arc::new(Paths::of_this_machine()),
                 principles: config.principles.map(consulted),
                 approver: wiring.approver,
                 secrets: wiring.secrets,
+                reviews: reviewed.clone(),
             },
             executor: Arc::new(Executors::new(
                 HttpPolicy {
@@ -140,6 +151,7 @@ impl App {
             cage,
             mcp: config.mcp,
             digests,
+            reviewed,
         })
     }
 
@@ -165,7 +177,7 @@ impl App {
     /// Takes in what changed on disk. A document that is broken now keeps its last good version.
     pub fn reload(&self) -> Result<(), OpenError> {
         // A schema that cannot be used must not replace one that can.
-        let next = load(&self.project, Compile::Now)?;
+        let next = load(&self.project, &self.reviewed, Compile::Now)?;
         self.runtime.catalog.replace(next);
         Ok(())
     }
@@ -233,6 +245,61 @@ impl App {
     /// Answers a call that is not even looked at; it is recorded all the same.
     pub fn turn_away(&self, call: Call, why: Failure) -> Outcome {
         self.runtime.turn_away(invocation(call), why)
+    }
+
+    /// What is known of the tools that agents made.
+    pub fn review_records(&self) -> &Reviews {
+        &self.reviewed.records
+    }
+
+    /// Who made a tool, and what people think of it as it is on disk now.
+    pub fn origin(&self, spec: &ToolSpec) -> Origin {
+        self.reviewed.origin(spec)
+    }
+
+    /// The digest of a tool as it is on disk now; nothing when that is not what was read.
+    pub fn fresh_digest(&self, spec: &ToolSpec) -> Option<String> {
+        self.reviewed.digest(spec)
+    }
+
+    /// Where paths lead.
+    pub fn files(&self) -> &dyn Files {
+        &*self.runtime.gate.files
+    }
+
+    /// The config as it is on disk now.
+    pub fn config(&self) -> Result<Config, OpenError> {
+        read_config(&self.project)
+    }
+
+    /// Records what somebody does with a tool outside of any call.
+    pub fn note(
+        &self,
+        tool: &str,
+        document: Option<[u8; 32]>,
+        actor: &Caller,
+        what: What,
+    ) -> Result<(), Failure> {
+        self.runtime.note(tool, document, &actor.name, what)
+    }
+
+    /// Runs an example of a tool that nobody has approved, for the person who looks at it. No surface
+    /// gets here but by a review.
+    pub(crate) async fn trial(
+        &self,
+        spec: Arc<ToolSpec>,
+        args: Map<String, Value>,
+        caller: Caller,
+    ) -> Outcome {
+        let call = invocation(Call {
+            tool: spec.name.clone(),
+            args,
+            caller,
+            timeout: None,
+            cancel: Cancel::never(),
+            party: Arc::new(Waits),
+        });
+        self.runtime.trial(spec, call).await
     }
 
     pub async fn call(&self, call: Call) -> Outcome {
@@ -336,12 +403,20 @@ enum Compile {
     Now,
 }
 
-fn load(project: &Project, compile: Compile) -> Result<Snapshot, OpenError> {
+fn load(project: &Project, reviewed: &Reviewed, compile: Compile) -> Result<Snapshot, OpenError> {
     let io = |path: PathBuf| move |source| OpenError::Io { path, source };
     let path = project.tools();
     let mut tools = manifests::load(&path).map_err(io(path))?;
     if compile == Compile::Now {
         tools.iter_mut().for_each(manifests::Document::compile);
+    }
+    let path = project.reviews();
+    let recorded = reviewed.records.names().map_err(io(path))?;
+    for spec in tools.iter_mut().filter_map(|it| it.read.model.as_mut()) {
+        // Who has a record was made by an agent, whatever the manifest says now.
+        if spec.origin != Origin::User || recorded.contains(&spec.name) {
+            spec.origin = reviewed.origin(spec);
+        }
     }
     let mut snapshot = manifests::snapshot(tools);
     let path = project.prompts();
@@ -375,40 +450,47 @@ impl Secrets for Environment {
     }
 }
 
+/// What people decided about agents' tools, held against the tools as they are at each moment.
+struct Reviewed {
+    root: PathBuf,
+    records: Reviews,
+}
+
+impl Reviewed {
+    /// The digest of a tool whose manifest and files are read anew; nothing when the manifest on disk
+    /// is another one than the one that was read, or there is too much of it.
+    fn digest(&self, spec: &ToolSpec) -> Option<String> {
+        let text = document::load(&spec.source).ok()?;
+        if manifests::hash(&text) != spec.document {
+            return None;
+        }
+        let entry = exec::entry(spec, &self.root);
+        let mut programs = digest::Programs::default();
+        digest::digest(spec, entry.as_deref(), &self.root, &mut programs)
+    }
+}
+
+impl port::Reviews for Reviewed {
+    fn origin(&self, spec: &ToolSpec) -> Origin {
+        let record = self.records.get(&spec.name);
+        let creator = match (&record, &spec.origin) {
+            (Ok(Some(record)), _) => record.creator.clone(),
+            (_, Origin::Agent { creator, .. }) => creator.clone(),
+            (Ok(None), Origin::User) => return Origin::User,
+            (Err(_), Origin::User) => "unknown".to_owned(),
+        };
+        let standing = match record {
+            Ok(Some(record)) => record.standing(self.digest(spec).as_deref()),
+            Ok(None) | Err(_) => Standing::Pending,
+        };
+        Origin::Agent { creator, standing }
+    }
+}
+
 struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> SystemTime {
         SystemTime::now()
-    }
-}
-
-/// Where paths lead on this machine.
-struct Disk {
-    home: Option<PathBuf>,
-}
-
-impl Disk {
-    fn new() -> Disk {
-        Disk {
-            home: std::env::home_dir().filter(|it| it.is_absolute()),
-        }
-    }
-}
-
-impl Files for Disk {
-    fn home(&self) -> Option<&Path> {
-        self.home.as_deref()
-    }
-
-    fn resolve(&self, path: &Path) -> PathBuf {
-        // What does not exist yet lies where its directory leads.
-        for existing in path.ancestors() {
-            if let Ok(real) = existing.canonicalize() {
-                let rest = path.strip_prefix(existing).unwrap_or(Path::new(""));
-                return real.join(rest).components().collect();
-            }
-        }
-        path.to_owned()
     }
 }

@@ -11,6 +11,7 @@ pub mod exec;
 pub mod lint;
 pub mod observe;
 pub mod project;
+pub mod review;
 pub mod store;
 pub mod surface;
 pub mod watch;

@@ -18,6 +18,7 @@ use crate::dialect::{prompt, resource};
 use crate::exec::{find_entrypoint, find_interpreter, search_path};
 use crate::project::Project;
 use crate::store::documents::{self, Document};
+use crate::store::paths::Paths;
 use crate::store::{manifests, resources};
 
 pub struct Report {
@@ -261,10 +262,12 @@ fn has_module(directory: &Path, module: &str) -> bool {
 }
 
 fn above_ceiling(spec: &ToolSpec, node: &Node, ceiling: &Ceiling, root: &Path) -> Vec<Problem> {
-    let Origin::Agent { creator } = &spec.origin else {
+    let Origin::Agent { creator, .. } = &spec.origin else {
         return Vec::new();
     };
-    let excess = spec.permissions.beyond(ceiling, root);
+    let excess = spec
+        .permissions
+        .beyond(ceiling, root, &Paths::of_this_machine());
     if excess.is_empty() {
         return Vec::new();
     }

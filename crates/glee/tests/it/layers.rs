@@ -20,11 +20,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("lint", &["config", "dialect", "exec", "project", "store"]),
     ("observe", &[]),
     ("project", &[]),
+    ("review", &["app", "config", "dialect", "exec", "store"]),
     ("store", &["dialect"]),
     (
         "surface",
         &[
-            "app", "approve", "config", "dialect", "exec", "lint", "project", "store", "watch",
+            "app", "approve", "config", "dialect", "exec", "lint", "project", "review", "store",
+            "watch",
         ],
     ),
     ("watch", &["app", "exec", "project"]),

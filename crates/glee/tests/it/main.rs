@@ -6,6 +6,7 @@
 )]
 
 mod addresses;
+mod agents;
 mod cases;
 mod cli;
 mod digest;

@@ -19,6 +19,7 @@ mod show;
 mod status;
 mod test;
 mod token;
+mod tools;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -74,6 +75,7 @@ enum Command {
     Show(show::Args),
     Run(run::Args),
     Test(test::Args),
+    Tools(tools::Args),
     Rules(rules::Args),
     Mcp(mcp::Args),
     Serve(serve::Args),
@@ -112,6 +114,7 @@ pub fn main() -> ExitCode {
         Command::Show(args) => show::run(&context, &args),
         Command::Run(args) => run::run(&context, args),
         Command::Test(args) => test::run(&context, &args),
+        Command::Tools(args) => tools::run(&context, args),
         Command::Rules(args) => rules::run(&context, &args),
         Command::Connect(args) => connect::run(&context, &args),
         Command::Token(args) => token::run(&context, args),

@@ -14,8 +14,8 @@ use glee_core::model::{
 use glee_core::outcome::{Failure, FailureKind, Held, Outcome};
 use glee_core::permission::{Network, Permissions, SecretNeed};
 use glee_core::port::{
-    Answer, Anywhere, Approver, Caller, Cancel, Clock, Executor, Later, Question, Ready, Secrets,
-    Waits,
+    Answer, Anywhere, Approver, Caller, Cancel, Clock, Executor, Later, Question, Ready, Reviews,
+    Secrets, Waits,
 };
 use glee_core::runtime::Runtime;
 use glee_core::schema::Schema;
@@ -292,6 +292,7 @@ fn gate() -> Gate {
         principles: None,
         approver: Arc::new(NeverAsked),
         secrets: Arc::new(TwoSecrets),
+        reviews: Arc::new(NoAgents),
     }
 }
 
@@ -300,6 +301,14 @@ struct NeverAsked;
 impl Approver for NeverAsked {
     fn ask<'a>(&'a self, _: &'a Question<'a>) -> Later<'a, Answer> {
         unreachable!("no tool here asks")
+    }
+}
+
+struct NoAgents;
+
+impl Reviews for NoAgents {
+    fn origin(&self, spec: &ToolSpec) -> Origin {
+        spec.origin.clone()
     }
 }
 

@@ -6,6 +6,6 @@ mod clients;
 mod conformance;
 mod http;
 mod principals;
-mod server;
+pub(crate) mod server;
 mod shown;
 mod stdio;

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::support::{GLEE, Scene, stderr, stdout};
 
 /// Long enough for a busy machine; a test that waits so long has failed.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The command of a server, with nothing of the test's own environment but the PATH.
 fn command(scene: &Scene, args: &[&str]) -> Command {
@@ -31,14 +31,14 @@ fn command(scene: &Scene, args: &[&str]) -> Command {
 }
 
 /// A home of its own, so that tokens and the like are not shared with the machine's user.
-pub(super) fn home(scene: &Scene) -> PathBuf {
+pub(crate) fn home(scene: &Scene) -> PathBuf {
     let home = scene.root.with_file_name("home");
     fs::create_dir_all(&home).unwrap();
     home
 }
 
 /// What a command prints, with the same home as the servers.
-pub(super) fn glee(scene: &Scene, args: &[&str]) -> String {
+pub(crate) fn glee(scene: &Scene, args: &[&str]) -> String {
     let output = command(scene, args).output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     stdout(&output).trim().to_owned()
@@ -59,15 +59,15 @@ fn drain(stream: impl Read + Send + 'static) -> Arc<Mutex<String>> {
 }
 
 /// `glee mcp`, at the other end of two pipes.
-pub(super) struct Pipes {
-    pub(super) child: Child,
+pub(crate) struct Pipes {
+    pub(crate) child: Child,
     stdin: Option<ChildStdin>,
     messages: Receiver<String>,
     said: Arc<Mutex<String>>,
 }
 
 impl Pipes {
-    pub(super) fn start(scene: &Scene) -> Pipes {
+    pub(crate) fn start(scene: &Scene) -> Pipes {
         let mut child = command(scene, &["mcp"])
             .stdin(Stdio::piped())
             .spawn()
@@ -90,7 +90,7 @@ impl Pipes {
     }
 
     /// A server that has been through the handshake.
-    pub(super) fn open(scene: &Scene, version: &str) -> Pipes {
+    pub(crate) fn open(scene: &Scene, version: &str) -> Pipes {
         let mut pipes = Pipes::start(scene);
         pipes.send(&initialize(version));
         let answer = pipes.answer(&json!(0));
@@ -99,18 +99,18 @@ impl Pipes {
         pipes
     }
 
-    pub(super) fn send(&mut self, message: &Value) {
+    pub(crate) fn send(&mut self, message: &Value) {
         self.send_line(message.to_string().as_bytes());
     }
 
-    pub(super) fn send_line(&mut self, line: &[u8]) {
+    pub(crate) fn send_line(&mut self, line: &[u8]) {
         let stdin = self.stdin.as_mut().unwrap();
         stdin.write_all(line).unwrap();
         stdin.write_all(b"\n").unwrap();
     }
 
     /// The next message. All that comes must be JSON-RPC: nothing else belongs on stdout.
-    pub(super) fn receive(&self) -> Value {
+    pub(crate) fn receive(&self) -> Value {
         let line = match self.messages.recv_timeout(PATIENCE) {
             Ok(line) => line,
             Err(RecvTimeoutError::Timeout) => panic!("no message came\n{}", self.said()),
@@ -123,7 +123,7 @@ impl Pipes {
     }
 
     /// The answer to a request; what comes before it is passed over.
-    pub(super) fn answer(&self, id: &Value) -> Value {
+    pub(crate) fn answer(&self, id: &Value) -> Value {
         loop {
             let message = self.receive();
             if message["id"] == *id && message.get("method").is_none() {
@@ -132,17 +132,17 @@ impl Pipes {
         }
     }
 
-    pub(super) fn ask(&mut self, id: Value, method: &str, params: Value) -> Value {
+    pub(crate) fn ask(&mut self, id: Value, method: &str, params: Value) -> Value {
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
         self.answer(&id)
     }
 
     /// The client goes: its end of the pipe is closed.
-    pub(super) fn hang_up(&mut self) {
+    pub(crate) fn hang_up(&mut self) {
         self.stdin = None;
     }
 
-    pub(super) fn said(&self) -> String {
+    pub(crate) fn said(&self) -> String {
         self.said.lock().unwrap().clone()
     }
 }
@@ -154,7 +154,7 @@ impl Drop for Pipes {
     }
 }
 
-pub(super) fn initialize(version: &str) -> Value {
+pub(crate) fn initialize(version: &str) -> Value {
     json!({
         "jsonrpc": "2.0", "id": 0, "method": "initialize",
         "params": {
@@ -166,7 +166,7 @@ pub(super) fn initialize(version: &str) -> Value {
 }
 
 /// The parameters of a request of the stateless era, by a client that can be asked and can wait.
-pub(super) fn modern(params: Value) -> Value {
+pub(crate) fn modern(params: Value) -> Value {
     let mut params = params;
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -180,23 +180,23 @@ pub(super) fn modern(params: Value) -> Value {
 }
 
 /// `glee serve`, on a port of its own.
-pub(super) struct Served {
-    pub(super) child: Child,
+pub(crate) struct Served {
+    pub(crate) child: Child,
     /// `127.0.0.1:<port>`
-    pub(super) address: String,
+    pub(crate) address: String,
     /// Absent when the server was started without any.
-    pub(super) token: Option<String>,
+    pub(crate) token: Option<String>,
     said: Arc<Mutex<String>>,
 }
 
 impl Served {
     /// For whoever is on this machine.
-    pub(super) fn open(scene: &Scene) -> Served {
+    pub(crate) fn open(scene: &Scene) -> Served {
         Served::start(scene, &["serve", "--listen", "127.0.0.1:0", "--no-auth"])
     }
 
     /// For whoever has the token.
-    pub(super) fn guarded(scene: &Scene) -> Served {
+    pub(crate) fn guarded(scene: &Scene) -> Served {
         let mut served = Served::start(scene, &["serve", "--listen", "127.0.0.1:0"]);
         let file = served.token_file();
         served.token = Some(fs::read_to_string(file).unwrap().trim().to_owned());
@@ -222,7 +222,7 @@ impl Served {
     }
 
     /// The server says where it keeps the token of whoever started it.
-    pub(super) fn token_file(&self) -> PathBuf {
+    pub(crate) fn token_file(&self) -> PathBuf {
         let mut file = None;
         eventually("the place of the token is told", || {
             let said = self.said();
@@ -234,22 +234,22 @@ impl Served {
     }
 
     /// Whether somebody with this token would be heard.
-    pub(super) fn admits(&self, token: &str) -> bool {
+    pub(crate) fn admits(&self, token: &str) -> bool {
         let authorization = format!("Bearer {token}");
         let reply = self.request("GET", &[("Authorization", &authorization)], b"");
         reply.status != 401
     }
 
-    pub(super) fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}/mcp", self.address)
     }
 
-    pub(super) fn said(&self) -> String {
+    pub(crate) fn said(&self) -> String {
         self.said.lock().unwrap().clone()
     }
 
     /// Headers that a well-behaved client sends with a request.
-    pub(super) fn headers(&self) -> Vec<(String, String)> {
+    pub(crate) fn headers(&self) -> Vec<(String, String)> {
         let mut headers = vec![
             ("Host".into(), self.address.clone()),
             ("Content-Type".into(), "application/json".into()),
@@ -265,16 +265,16 @@ impl Served {
     }
 
     /// A request of the handshake era.
-    pub(super) fn post(&self, more: &[(&str, &str)], body: &Value) -> Reply {
+    pub(crate) fn post(&self, more: &[(&str, &str)], body: &Value) -> Reply {
         self.post_bytes(more, body.to_string().as_bytes())
     }
 
     /// The headers given here take the place of the usual ones; an empty one is not sent.
-    pub(super) fn post_bytes(&self, more: &[(&str, &str)], body: &[u8]) -> Reply {
+    pub(crate) fn post_bytes(&self, more: &[(&str, &str)], body: &[u8]) -> Reply {
         self.request("POST", more, body)
     }
 
-    pub(super) fn request(&self, method: &str, more: &[(&str, &str)], body: &[u8]) -> Reply {
+    pub(crate) fn request(&self, method: &str, more: &[(&str, &str)], body: &[u8]) -> Reply {
         let mut headers = self.headers();
         for (name, value) in more {
             headers.retain(|(it, _)| !it.eq_ignore_ascii_case(name));
@@ -284,7 +284,7 @@ impl Served {
     }
 
     /// Sends a request of the stateless era and leaves its answer on the connection.
-    pub(super) fn send(&self, method: &str, name: &str, message: &Value) -> TcpStream {
+    pub(crate) fn send(&self, method: &str, name: &str, message: &Value) -> TcpStream {
         let mut headers = self.headers();
         headers.extend([
             ("MCP-Protocol-Version".into(), "2026-07-28".into()),
@@ -300,12 +300,12 @@ impl Served {
     }
 
     /// A request of the stateless era.
-    pub(super) fn call(&self, id: u64, method: &str, params: Value) -> Reply {
+    pub(crate) fn call(&self, id: u64, method: &str, params: Value) -> Reply {
         self.call_as(self.token.as_deref(), id, method, params)
     }
 
     /// A request of the stateless era, by whoever has this token.
-    pub(super) fn call_as(
+    pub(crate) fn call_as(
         &self,
         token: Option<&str>,
         id: u64,
@@ -345,14 +345,14 @@ fn address(said: &str) -> Option<String> {
 
 /// What came back.
 #[derive(Debug)]
-pub(super) struct Reply {
-    pub(super) status: u16,
-    pub(super) headers: Vec<(String, String)>,
-    pub(super) body: String,
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: String,
 }
 
 impl Reply {
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let found = self
             .headers
             .iter()
@@ -361,7 +361,7 @@ impl Reply {
     }
 
     /// The JSON-RPC messages of the body, whether it is one or a stream of them.
-    pub(super) fn messages(&self) -> Vec<Value> {
+    pub(crate) fn messages(&self) -> Vec<Value> {
         if self.header("content-type") == Some("text/event-stream") {
             let data = self.body.lines().filter_map(|it| it.strip_prefix("data:"));
             data.filter_map(|it| serde_json::from_str(it).ok())
@@ -372,7 +372,7 @@ impl Reply {
     }
 
     /// The message that ends the exchange.
-    pub(super) fn message(&self) -> Value {
+    pub(crate) fn message(&self) -> Value {
         let last = self.messages().pop();
         last.unwrap_or_else(|| panic!("no message: {self:?}"))
     }
@@ -443,7 +443,7 @@ fn unchunk(mut body: &[u8]) -> Vec<u8> {
 }
 
 /// A tool that needs an answer.
-pub(super) const ASKING: &str = "\
+pub(crate) const ASKING: &str = "\
 name: asking
 description: Greet the user, after asking for the name
 kind: command
@@ -463,7 +463,7 @@ approval: {required: false}
 
 /// A project with a tool that repeats, one that takes its time, one that does so as a task, one that asks,
 /// and one that tells how far it is.
-pub(super) fn scene() -> Scene {
+pub(crate) fn scene() -> Scene {
     let scene = Scene::new();
     let tool = |name: &str, properties: &str, rest: &str| {
         let manifest = format!(
@@ -505,12 +505,12 @@ approval: {{required: false}}
 }
 
 /// Ten minutes and a fraction that no other process has: a word to find a sleeper by.
-pub(super) fn unique() -> String {
+pub(crate) fn unique() -> String {
     format!("600.{}", uuid::Uuid::now_v7().as_u128())
 }
 
 /// Whether any process of the machine was started with this word.
-pub(super) fn running(word: &str) -> bool {
+pub(crate) fn running(word: &str) -> bool {
     let processes = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
     processes
         .filter_map(|it| fs::read(it.path().join("cmdline")).ok())
@@ -518,7 +518,7 @@ pub(super) fn running(word: &str) -> bool {
 }
 
 /// Copies a project, because its tools may change it.
-pub(super) fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
@@ -532,7 +532,7 @@ pub(super) fn copy(from: &Path, to: &Path) {
 }
 
 /// Waits until it holds, and says what was waited for when it does not.
-pub(super) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
         assert!(begun.elapsed() < PATIENCE, "never: {what}");
