@@ -12,7 +12,7 @@ use crate::catalog;
 use crate::elicit::elicit;
 use crate::event::Step;
 use crate::json;
-use crate::model::{Approval, Exec, Origin, ToolSpec};
+use crate::model::{Approval, Exec, ToolSpec};
 use crate::outcome::{Failure, FailureKind};
 use crate::permission::{Grant, Network, SecretNeed};
 use crate::policy::{self, Case, Decision, Rule, Verdict};
@@ -179,8 +179,9 @@ pub async fn trial(
     trail: &mut Vec<Step>,
 ) -> Result<Admitted, Failure> {
     let mut spec = spec.clone();
-    if matches!(spec.exec, Exec::Http(_)) {
-        let why = format!("`{}` is a request to somebody else", spec.name);
+    // What the sandbox does not hold is not tried.
+    if !matches!(spec.exec, Exec::Command(_) | Exec::Python(_)) {
+        let why = format!("`{}` does not run in the sandbox", spec.name);
         return Err(Failure::new(FailureKind::PermissionDenied, why));
     }
     spec.permissions.network = Network::None;
@@ -212,7 +213,7 @@ pub async fn trial(
 
 /// A tool that an agent made runs only as a person has approved it.
 fn review(gate: &Gate, spec: &ToolSpec, trail: &mut Vec<Step>) -> Result<(), Failure> {
-    if spec.origin == Origin::User {
+    if !spec.origin.is_agent() {
         return Ok(());
     }
     let offered = catalog::offer(&spec.name, &gate.reviews.origin(spec));

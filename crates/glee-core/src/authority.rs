@@ -27,12 +27,14 @@ pub fn summary(spec: &ToolSpec) -> Vec<Point> {
             "asks",
             match &spec.approval {
                 Approval::Never => "nobody before it runs".to_owned(),
+                Approval::Depends(_) => "a person, depending on its arguments".to_owned(),
                 Approval::Always { reason } => format!("a person before each run: {reason}"),
             },
         ),
         point(
             "made by",
             match &spec.origin {
+                Origin::BuiltIn => "the program it is built into".to_owned(),
                 Origin::User => "a person".to_owned(),
                 Origin::Agent { creator, .. } => format!("the agent {creator}"),
             },
@@ -74,6 +76,7 @@ pub fn changes(before: &ToolSpec, now: &ToolSpec) -> Vec<String> {
 fn asks(spec: &ToolSpec) -> String {
     match &spec.approval {
         Approval::Never => "nothing".to_owned(),
+        Approval::Depends(_) => "it depends on its arguments".to_owned(),
         Approval::Always { reason } => reason.clone(),
     }
 }
@@ -118,6 +121,7 @@ fn runs(exec: &Exec) -> String {
                 http.method.as_str()
             ),
         },
+        Exec::Native(_) => "a function of this program".to_owned(),
         Exec::Command(command) => {
             let args = command.args.iter().map(text);
             let words: Vec<String> = std::iter::once(command.entrypoint.clone())

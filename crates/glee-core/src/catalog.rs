@@ -44,7 +44,7 @@ impl Catalog {
     /// an agent made it: what people approved is no longer what is there.
     pub fn replace(&self, mut next: Snapshot) {
         let before = self.snapshot();
-        let is_own = |it: &ToolSpec| it.origin == Origin::User;
+        let is_own = |it: &ToolSpec| !it.origin.is_agent();
         next.tools.keep_last_good(&before.tools, is_own);
         next.prompts.keep_last_good(&before.prompts, |_| true);
         next.resources.keep_last_good(&before.resources, |_| true);
@@ -55,6 +55,13 @@ impl Catalog {
 impl Snapshot {
     pub fn insert(&mut self, spec: ToolSpec) {
         self.tools.good.insert(spec.name.clone(), Arc::new(spec));
+    }
+
+    /// For a tool that gives way to others of its name, be they good or broken.
+    pub fn insert_unless_there(&mut self, spec: Arc<ToolSpec>) {
+        if !self.tools.broken.contains_key(&spec.name) {
+            self.tools.good.entry(spec.name.clone()).or_insert(spec);
+        }
     }
 
     pub fn insert_broken(&mut self, name: String, reason: String) {

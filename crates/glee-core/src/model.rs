@@ -1,6 +1,8 @@
 //! What a tool is, whatever document it was read from.
 
-use std::path::PathBuf;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -8,6 +10,7 @@ use serde_json::{Map, Value};
 use crate::elicit::Round;
 use crate::json_path::JsonPath;
 use crate::permission::Permissions;
+use crate::port::Function;
 use crate::schema::Schema;
 use crate::template::{Template, ValueTemplate};
 use crate::url_template::UrlTemplate;
@@ -31,9 +34,9 @@ pub struct ToolSpec {
     pub tasks: Tasks,
     pub examples: Vec<Example>,
     pub origin: Origin,
-    /// The document the tool was read from.
+    /// The document the tool was read from; empty when it was not read from any.
     pub source: PathBuf,
-    /// The SHA-256 of that document as it was read.
+    /// The SHA-256 of that document as it was read, or of what stands for it.
     pub document: [u8; 32],
 }
 
@@ -44,6 +47,17 @@ pub enum Exec {
     Http(Box<Http>),
     Command(Command),
     Python(Python),
+    Native(Native),
+}
+
+/// A function of the program itself.
+#[derive(Clone)]
+pub struct Native(pub Arc<dyn Function>);
+
+impl fmt::Debug for Native {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Native")
+    }
 }
 
 impl Exec {
@@ -52,6 +66,7 @@ impl Exec {
             Exec::Http(_) => "http",
             Exec::Command(_) => "command",
             Exec::Python(_) => "python",
+            Exec::Native(_) => "native",
         }
     }
 }
@@ -257,8 +272,33 @@ pub enum OnMismatch {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Approval {
     Never,
-    Always { reason: String },
+    Always {
+        reason: String,
+    },
+    /// The arguments decide.
+    Depends(Depends),
 }
+
+/// Tells why a person must agree to a call with these arguments; nothing when nobody must. What it
+/// cannot tell is asked.
+#[derive(Clone)]
+pub struct Depends(pub Arc<Asks>);
+
+pub type Asks = dyn Fn(&Map<String, Value>, &Path) -> Result<Option<String>, String> + Send + Sync;
+
+impl fmt::Debug for Depends {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Depends")
+    }
+}
+
+impl PartialEq for Depends {
+    fn eq(&self, other: &Depends) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Depends {}
 
 /// What the author says about a tool's effects; hints, never a grant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -321,8 +361,15 @@ pub struct Example {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
+    BuiltIn,
     User,
     Agent { creator: String, standing: Standing },
+}
+
+impl Origin {
+    pub fn is_agent(&self) -> bool {
+        matches!(self, Origin::Agent { .. })
+    }
 }
 
 /// What people have decided about a tool that an agent made, as it is now.

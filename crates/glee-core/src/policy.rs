@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::model::{Approval, Origin, ToolSpec};
+use crate::model::{Approval, ToolSpec};
 use crate::permission::Ceiling;
 use crate::port::{Caller, Files};
 use crate::rule::place::Ground;
@@ -168,13 +168,16 @@ impl Rule for ManifestApproval {
     fn judge(&self, case: &Case<'_>) -> Result<Decision, String> {
         Ok(match &case.spec.approval {
             Approval::Never => Decision::Allow,
-            Approval::Always { .. }
-                if self.of == Asking::AgentsTools && case.spec.origin == Origin::User =>
-            {
-                Decision::Allow
-            }
+            _ if self.of == Asking::AgentsTools && !case.spec.origin.is_agent() => Decision::Allow,
             Approval::Always { reason } => Decision::Ask {
                 reason: reason.clone(),
+            },
+            Approval::Depends(on) => match (on.0)(case.args, case.root) {
+                Ok(None) => Decision::Allow,
+                Ok(Some(reason)) => Decision::Ask { reason },
+                Err(why) => Decision::Ask {
+                    reason: format!("whether it must be asked cannot be told: {why}"),
+                },
             },
         })
     }
@@ -197,7 +200,7 @@ impl Rule for AgentCeiling {
     }
 
     fn judge(&self, case: &Case<'_>) -> Result<Decision, String> {
-        if case.spec.origin == Origin::User {
+        if !case.spec.origin.is_agent() {
             return Ok(Decision::Allow);
         }
         let excess = case.spec.permissions.beyond(&self.0, case.root, case.files);

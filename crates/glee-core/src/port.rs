@@ -122,6 +122,12 @@ pub struct Ready<'a> {
     pub run: Later<'a, Result<Raw, Failure>>,
 }
 
+/// A tool that is a function of the program itself. It answers for its own permissions: no sandbox
+/// holds it.
+pub trait Function: Send + Sync {
+    fn run<'a>(&'a self, call: &'a Admitted) -> Later<'a, Result<Raw, Failure>>;
+}
+
 /// Asks a person.
 pub trait Approver: Send + Sync {
     fn ask<'a>(&'a self, question: &'a Question<'a>) -> Later<'a, Answer>;

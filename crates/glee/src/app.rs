@@ -51,6 +51,7 @@ pub enum OpenError {
 pub struct App {
     project: Project,
     runtime: Runtime,
+    natives: Vec<Arc<ToolSpec>>,
     cage: Cage,
     mcp: Mcp,
     digests: Mutex<Digests>,
@@ -94,6 +95,8 @@ pub struct Wiring {
     /// A program whose `main` begins with [`glee_sandbox::run_if_launcher`]; tools are started through it.
     pub launcher: PathBuf,
     pub stay: Stay,
+    /// Functions of this program that are tools too; see [`crate::native::tool`].
+    pub natives: Vec<ToolSpec>,
     /// The only permissions that tools may need, with commas between; any unless given.
     pub allowed_permissions: Option<String>,
 }
@@ -106,6 +109,7 @@ impl Wiring {
             secrets: Arc::new(Environment),
             launcher: PathBuf::from("/proc/self/exe"),
             stay: Stay::ForMany,
+            natives: Vec::new(),
             allowed_permissions: allowed_permissions(),
         }
     }
@@ -114,6 +118,7 @@ impl Wiring {
 impl App {
     pub fn open(project: Project, wiring: Wiring) -> Result<App, OpenError> {
         let config = read_config(&project)?;
+        let natives: Vec<Arc<ToolSpec>> = wiring.natives.into_iter().map(Arc::new).collect();
         let cage = Cage::new(
             Sandbox::new(wiring.launcher),
             confinement(config.sandbox),
@@ -124,7 +129,7 @@ impl App {
             records: Reviews::new(project.reviews()),
         });
         let runtime = Runtime {
-            catalog: Catalog::new(load(&project, &reviewed, Compile::AtFirstUse)?),
+            catalog: Catalog::new(load(&project, &natives, &reviewed, Compile::AtFirstUse)?),
             gate: Gate {
                 root: project.root().to_owned(),
                 rules: rules(&config, wiring.allowed_permissions.as_deref()),
@@ -148,6 +153,7 @@ impl App {
         Ok(App {
             project,
             runtime,
+            natives,
             cage,
             mcp: config.mcp,
             digests,
@@ -177,7 +183,7 @@ impl App {
     /// Takes in what changed on disk. A document that is broken now keeps its last good version.
     pub fn reload(&self) -> Result<(), OpenError> {
         // A schema that cannot be used must not replace one that can.
-        let next = load(&self.project, &self.reviewed, Compile::Now)?;
+        let next = load(&self.project, &self.natives, &self.reviewed, Compile::Now)?;
         self.runtime.catalog.replace(next);
         Ok(())
     }
@@ -207,6 +213,13 @@ impl App {
 
     /// A tool's document, as it is on disk now.
     pub fn manifest(&self, spec: &ToolSpec) -> Result<String, Failure> {
+        if spec.source.as_os_str().is_empty() {
+            let why = format!(
+                "`{}` is a function of this program and has no manifest",
+                spec.name
+            );
+            return Err(Failure::new(FailureKind::NotFound, why));
+        }
         document::load(&spec.source)
             .map_err(|err| Failure::new(FailureKind::FileNotFound, format!("the manifest {err}")))
     }
@@ -403,7 +416,12 @@ enum Compile {
     Now,
 }
 
-fn load(project: &Project, reviewed: &Reviewed, compile: Compile) -> Result<Snapshot, OpenError> {
+fn load(
+    project: &Project,
+    natives: &[Arc<ToolSpec>],
+    reviewed: &Reviewed,
+    compile: Compile,
+) -> Result<Snapshot, OpenError> {
     let io = |path: PathBuf| move |source| OpenError::Io { path, source };
     let path = project.tools();
     let mut tools = manifests::load(&path).map_err(io(path))?;
@@ -414,11 +432,15 @@ fn load(project: &Project, reviewed: &Reviewed, compile: Compile) -> Result<Snap
     let recorded = reviewed.records.names().map_err(io(path))?;
     for spec in tools.iter_mut().filter_map(|it| it.read.model.as_mut()) {
         // Who has a record was made by an agent, whatever the manifest says now.
-        if spec.origin != Origin::User || recorded.contains(&spec.name) {
+        if spec.origin.is_agent() || recorded.contains(&spec.name) {
             spec.origin = reviewed.origin(spec);
         }
     }
     let mut snapshot = manifests::snapshot(tools);
+    // A project's own tool comes before one that is everywhere.
+    for native in natives {
+        snapshot.insert_unless_there(native.clone());
+    }
     let path = project.prompts();
     for document in documents::load(&path, prompt::read).map_err(io(path))? {
         match document.usable() {
@@ -476,8 +498,8 @@ impl port::Reviews for Reviewed {
         let creator = match (&record, &spec.origin) {
             (Ok(Some(record)), _) => record.creator.clone(),
             (_, Origin::Agent { creator, .. }) => creator.clone(),
-            (Ok(None), Origin::User) => return Origin::User,
-            (Err(_), Origin::User) => "unknown".to_owned(),
+            (Ok(None), other) => return other.clone(),
+            (Err(_), _) => "unknown".to_owned(),
         };
         let standing = match record {
             Ok(Some(record)) => record.standing(self.digest(spec).as_deref()),

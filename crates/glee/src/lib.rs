@@ -9,9 +9,13 @@ pub mod config;
 pub mod dialect;
 pub mod exec;
 pub mod lint;
+pub mod native;
 pub mod observe;
 pub mod project;
 pub mod review;
 pub mod store;
 pub mod surface;
 pub mod watch;
+
+/// The first thing in the `main` of a program that embeds glee: tools are started through that program.
+pub use glee_sandbox::run_if_launcher;

@@ -196,7 +196,7 @@ fn missing_files(spec: &ToolSpec, node: &Node, root: &Path) -> Vec<Problem> {
     };
     let mut problems = Vec::new();
     let cwd = match &spec.exec {
-        Exec::Http(_) => return problems,
+        Exec::Http(_) | Exec::Native(_) => return problems,
         Exec::Command(command) => {
             if let Err(why) = find_entrypoint(root, &command.entrypoint) {
                 problems.push(missing(

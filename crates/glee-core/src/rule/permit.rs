@@ -29,6 +29,8 @@ pub fn words(spec: &ToolSpec) -> Vec<&'static str> {
             words.extend(["net:read", "net:write", "proc:exec"])
         }
         Exec::Command(_) | Exec::Python(_) => words.push("proc:exec"),
+        Exec::Native(_) if networked => words.extend(["net:read", "net:write"]),
+        Exec::Native(_) => {}
     }
     words
 }

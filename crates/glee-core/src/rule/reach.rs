@@ -125,7 +125,7 @@ impl Reach {
                 };
                 reach.add(shell::read_words(words, stdin.and_then(as_text), at));
             }
-            Exec::Python(_) => {}
+            Exec::Python(_) | Exec::Native(_) => {}
         }
         reach.walk(args, &|cwd| at(cwd.unwrap_or(".")), home.as_deref());
         reach

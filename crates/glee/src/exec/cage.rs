@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use glee_core::model::{self, Exec, Origin, ToolSpec};
+use glee_core::model::{self, Exec, ToolSpec};
 use glee_core::outcome::{Failure, FailureKind, Held};
 use glee_core::permission;
 use glee_core::protect::{FROM_AGENTS, PROTECTED, SHELL_FILES, UNLESS_NAMED};
@@ -13,6 +13,9 @@ use glee_sandbox::{Confinement, Limits, Network, Profile, Sandbox, State, Streng
 use super::egress::Egress;
 use super::entrypoint::find_entrypoint;
 use super::python::{find_interpreter, module_files};
+
+/// glee's own directory, below a project's root.
+const OWN: &str = ".glee";
 
 /// Where programs are for every tool; these need no grant.
 const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt"];
@@ -42,7 +45,7 @@ impl Cage {
 
     /// Starts what will hold a tool, for a call that is about to come. Nothing of the tool runs yet.
     pub async fn prepare(&self, spec: &ToolSpec, root: &Path) {
-        if matches!(spec.exec, Exec::Http(_)) {
+        if matches!(spec.exec, Exec::Http(_) | Exec::Native(_)) {
             return;
         }
         // The call itself will say what is wrong.
@@ -224,7 +227,7 @@ fn resolved(spec: &ToolSpec, granted: &[PathBuf], key: &str) -> Result<Vec<PathB
         let Ok(real) = path.canonicalize() else {
             continue;
         };
-        if real != *path && matches!(spec.origin, Origin::Agent { .. }) {
+        if real != *path && spec.origin.is_agent() {
             return Err(Failure::new(
                 FailureKind::PermissionDenied,
                 format!(
@@ -250,7 +253,7 @@ fn own_files(spec: &ToolSpec, root: &Path) -> Vec<PathBuf> {
         .collect();
     let mut interpreter = Vec::new();
     match &spec.exec {
-        Exec::Http(_) => {}
+        Exec::Http(_) | Exec::Native(_) => {}
         Exec::Command(command) => {
             own.extend(find_entrypoint(root, &command.entrypoint).map(|it| it.path));
         }
@@ -314,17 +317,25 @@ fn installation(python: &Path) -> Option<&Path> {
 /// More, when an agent made the tool.
 fn protected_from(spec: &ToolSpec, root: &Path, writable: &[PathBuf]) -> Vec<PathBuf> {
     let mut paths = protected(root, writable);
-    if matches!(spec.origin, Origin::Agent { .. }) {
+    if spec.origin.is_agent() {
         paths.extend(FROM_AGENTS.iter().map(|it| root.join(it)));
     }
     paths
 }
 
 pub(super) fn protected(root: &Path, writable: &[PathBuf]) -> Vec<PathBuf> {
+    let own = root.join(OWN);
     let mut paths: Vec<PathBuf> = PROTECTED.iter().map(|it| root.join(it)).collect();
-    // The rest of glee's own directory is open only to a grant that names it.
-    let own = UNLESS_NAMED.iter().map(|it| root.join(it));
-    paths.extend(own.filter(|it| !writable.iter().any(|grant| grant.starts_with(it))));
+    let within = |path: &Path| writable.iter().any(|grant| grant.starts_with(path));
+    if within(&own) {
+        // The rest of glee's own directory is open only to a grant that names it.
+        let rest = UNLESS_NAMED.iter().map(|it| root.join(it));
+        paths.extend(rest.filter(|it| !within(it)));
+    } else {
+        // What is protected as a whole needs nothing in the place of what is not there yet.
+        paths.retain(|it| !it.starts_with(&own));
+        paths.push(own);
+    }
     if let Some(home) = std::env::var_os("HOME") {
         paths.extend(SHELL_FILES.iter().map(|it| Path::new(&home).join(it)));
     }

@@ -7,6 +7,7 @@ mod denied;
 mod egress;
 mod entrypoint;
 pub mod http;
+mod native;
 mod notes;
 mod place;
 pub mod probe;
@@ -23,7 +24,7 @@ use glee_core::outcome::{Failure, FailureKind, Held};
 use glee_core::permission::absolute;
 use glee_core::port::{Executor, Later, Ready};
 use glee_core::shape::Raw;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use http::{HttpExec, HttpPolicy};
@@ -87,6 +88,13 @@ impl Executor for Executors {
                         run: Box::pin(self.in_turn(call, run)),
                     }
                 }
+                Exec::Native(it) => Ready {
+                    held: Held {
+                        by: "glee itself".to_owned(),
+                        missing: Vec::new(),
+                    },
+                    run: Box::pin(self.in_turn(call, native::run(it, call))),
+                },
                 Exec::Python(it) => {
                     let (held, place) = Place::make(call, &self.cage).await?;
                     let run = python::run(it, call, place, &self.cage, self.warm.as_ref());
@@ -121,7 +129,7 @@ impl Executors {
 /// program without a path is the system's, and another one on every machine.
 pub fn entry(spec: &ToolSpec, root: &Path) -> Option<PathBuf> {
     match &spec.exec {
-        Exec::Http(_) => None,
+        Exec::Http(_) | Exec::Native(_) => None,
         Exec::Command(it) if it.entrypoint.contains('/') => Some(absolute(root, &it.entrypoint)),
         Exec::Command(_) => None,
         Exec::Python(it) => python::module_files(root, it),
@@ -134,5 +142,6 @@ pub fn preview(call: &Admitted) -> Result<Value, Failure> {
         Exec::Http(it) => HttpExec::preview(it, call),
         Exec::Command(it) => command::preview(it, call),
         Exec::Python(it) => python::preview(it, call),
+        Exec::Native(_) => Ok(json!({"function": call.spec().name, "args": call.args()})),
     }
 }

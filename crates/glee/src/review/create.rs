@@ -1,13 +1,13 @@
 //! An agent makes a tool: under the ceiling, under a name that is nobody's, and for people to look at
 //! before anybody can call it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Component, Path};
 
 use glee_core::event::What;
-use glee_core::model::{Exec, ToolSpec};
+use glee_core::model::{Exec, Origin, ToolSpec};
 use glee_core::name;
 use glee_core::outcome::{Failure, FailureKind};
 use glee_core::permission::{Ceiling, Network, Permissions, absolute};
@@ -119,9 +119,13 @@ impl App {
                 "the name of a tool that an agent makes has 1 to 64 letters of A–Z, digits, `_` and `-`, and begins with none of `-`",
             ));
         }
-        let mut names = entries(&self.project().tools()).map_err(|err| unwritten(&err))?;
-        names.sort();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        // Those on disk now, and those that are built in.
+        let there = entries(&self.project().tools()).map_err(|err| unwritten(&err))?;
+        let tools = self.tools();
+        let built_in = tools.tools().filter(|it| it.origin == Origin::BuiltIn);
+        let built_in = built_in.map(|it| it.name.as_str());
+        let names: BTreeSet<&str> = there.iter().map(String::as_str).chain(built_in).collect();
+        let names: Vec<&str> = names.into_iter().collect();
         match name::look_alike(new, &names) {
             None => Ok(()),
             Some(other) => Err(taken(new, other)),
@@ -293,7 +297,7 @@ fn missing(
         Some(files.get(inside.to_str()?))
     };
     match &spec.exec {
-        Exec::Http(_) => None,
+        Exec::Http(_) | Exec::Native(_) => None,
         Exec::Command(command) => {
             let pointer = "/exec/command/entrypoint";
             let path = absolute(root, &command.entrypoint);

@@ -231,7 +231,7 @@ impl App {
             .map_err(|err| unkept(&err))?;
         let creator = match &spec.origin {
             Origin::Agent { creator, .. } => creator.clone(),
-            Origin::User => String::new(),
+            Origin::User | Origin::BuiltIn => String::new(),
         };
         Ok(known.unwrap_or(Record {
             creator,

@@ -18,6 +18,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("dialect", &[]),
     ("exec", &[]),
     ("lint", &["config", "dialect", "exec", "project", "store"]),
+    ("native", &[]),
     ("observe", &[]),
     ("project", &[]),
     ("review", &["app", "config", "dialect", "exec", "store"]),

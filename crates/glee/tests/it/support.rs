@@ -116,6 +116,7 @@ pub(crate) fn approve(scene: &Scene, tool: &str) {
 /// real binary as the launcher.
 pub(crate) fn wiring(secrets: BTreeMap<String, String>, answer: Answer) -> Wiring {
     Wiring {
+        natives: Vec::new(),
         approver: std::sync::Arc::new(Person(answer)),
         secrets: std::sync::Arc::new(Known(secrets)),
         launcher: GLEE.into(),

@@ -102,7 +102,7 @@ impl Reader<'_> {
         let read = self.exec(wire.kind, wire.exec, format, &permissions, &inputs)?;
         let output_bytes = match read.exec {
             Exec::Http(_) => 5 * MIB,
-            Exec::Command(_) | Exec::Python(_) => MIB,
+            Exec::Command(_) | Exec::Python(_) | Exec::Native(_) => MIB,
         };
         Some(ToolSpec {
             name: wire.name,

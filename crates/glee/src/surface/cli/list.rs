@@ -64,7 +64,7 @@ pub(super) fn run(session: &Session) -> anyhow::Result<Status> {
 /// What people think of the tool, when an agent made it.
 fn standing(tool: &ToolSpec) -> Option<&Standing> {
     match &tool.origin {
-        Origin::User => None,
+        Origin::User | Origin::BuiltIn => None,
         Origin::Agent { standing, .. } => Some(standing),
     }
 }

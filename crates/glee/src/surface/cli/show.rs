@@ -52,13 +52,14 @@ fn as_json(spec: &ToolSpec) -> Value {
         "approval": match &spec.approval {
             Approval::Never => json!({"required": false}),
             Approval::Always { reason } => json!({"required": true, "reason": reason}),
+            Approval::Depends(_) => json!({"required": "depends on the arguments"}),
         },
         "creator": match &spec.origin {
-            Origin::User => Value::Null,
+            Origin::User | Origin::BuiltIn => Value::Null,
             Origin::Agent { creator, .. } => json!(creator),
         },
         "review": match &spec.origin {
-            Origin::User => Value::Null,
+            Origin::User | Origin::BuiltIn => Value::Null,
             Origin::Agent { standing, .. } => json!(standing.name()),
         },
         "timeout_ms": spec.limits.timeout.as_millis() as u64,
@@ -143,7 +144,7 @@ fn as_text(spec: &ToolSpec) -> String {
         .collect();
     out.push_str(&format!("  secrets  {}\n", listed(&secrets)));
     match &spec.approval {
-        Approval::Never => {}
+        Approval::Never | Approval::Depends(_) => {}
         Approval::Always { reason } => {
             out.push_str(&format!("\nA person must approve each run: {reason}\n"))
         }
@@ -165,6 +166,11 @@ fn as_text(spec: &ToolSpec) -> String {
             example.description, spec.name
         ));
     }
-    out.push_str(&format!("\n{}\n", spec.source.display()));
+    match spec.origin {
+        Origin::BuiltIn => out.push_str("\nIt is built in.\n"),
+        Origin::User | Origin::Agent { .. } => {
+            out.push_str(&format!("\n{}\n", spec.source.display()));
+        }
+    }
     out
 }

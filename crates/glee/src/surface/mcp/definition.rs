@@ -133,7 +133,9 @@ pub(super) fn is_object(schema: &Value) -> bool {
 fn annotations(spec: &ToolSpec) -> ToolAnnotations {
     let only_asks = match &spec.exec {
         Exec::Http(http) => matches!(http.method, Method::Get | Method::Head),
-        Exec::Command(_) | Exec::Python(_) => spec.permissions.network == Network::None,
+        Exec::Command(_) | Exec::Python(_) | Exec::Native(_) => {
+            spec.permissions.network == Network::None
+        }
     };
     let said = &spec.annotations;
     let read_only = only_asks && spec.permissions.write.is_empty() && said.read_only != Some(false);

@@ -19,6 +19,7 @@ mod resource;
 mod result;
 mod seal;
 mod shown;
+pub mod stdio;
 mod task;
 mod turnstile;
 
