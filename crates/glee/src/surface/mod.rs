@@ -1,6 +1,9 @@
 //! The ways in. Only surfaces know exit codes and statuses. `cli` starts the servers, `http` carries
-//! `mcp`; otherwise no surface knows another.
+//! `mcp` and `rest`; otherwise no surface knows another.
 
 pub mod cli;
 pub mod http;
 pub mod mcp;
+pub mod principal;
+pub mod rest;
+mod review;

@@ -10,9 +10,10 @@ use super::status::Status;
 use super::{Session, print};
 use crate::store::tokens::Tokens;
 use crate::surface::http::{self, Settings};
-use crate::surface::mcp::{Principal, Server};
+use crate::surface::mcp::Server;
+use crate::surface::principal::Principal;
 
-/// Serve the tools over HTTP: MCP at /mcp.
+/// Serve the tools over HTTP: MCP at /mcp, and approvals at /approvals.
 ///
 /// Clients must show a token, which is made at the first start and kept outside of the project. The
 /// server answers on this machine only, unless --listen names another address.
@@ -76,7 +77,7 @@ pub(super) fn run(session: &Session, args: Args) -> anyhow::Result<Status> {
         let served = format!("{} at http://{address}/mcp", root.display());
         print::note("serving", "32", &served);
         print::note(word, colour, &remark);
-        let server = Server::new(app.clone(), Principal("mcp".to_owned()));
+        let server = Server::new(app.clone(), Principal::usual("mcp"));
         let tell = server.clone();
         let _watching = app.watch(move |change| tell.announce(change))?;
         bound.serve(server, stop_signal()).await?;

@@ -6,7 +6,6 @@ use anyhow::{Context, bail};
 use glee_core::model::Standing;
 use glee_core::outcome::Failure;
 use glee_core::port::Caller;
-use serde_json::{Value, json};
 
 use super::status::{self, Status};
 use super::{Session, print};
@@ -15,6 +14,7 @@ use crate::approve::terminal::{self, Tty};
 use crate::exec::Stay;
 use crate::review::{Body, Look, Ruling, Waiting};
 use crate::store::reviews::{Tally, Tried};
+use crate::surface::review as as_json;
 
 /// Look after the tools that agents made.
 #[derive(clap::Args)]
@@ -181,7 +181,7 @@ fn edited(text: &str) -> anyhow::Result<Option<String>> {
 fn list(app: &App, json: bool) -> anyhow::Result<Status> {
     let made = app.made_by_agents();
     if json {
-        print::json(&made.iter().map(waiting_json).collect())?;
+        print::json(&made.iter().map(as_json::waiting).collect())?;
         return Ok(Status::Ok);
     }
     let waiting: Vec<&Waiting> = made
@@ -204,53 +204,11 @@ fn list(app: &App, json: bool) -> anyhow::Result<Status> {
     Ok(Status::Ok)
 }
 
-fn waiting_json(it: &Waiting) -> Value {
-    json!({
-        "name": it.name,
-        "description": it.description,
-        "creator": it.creator,
-        "created_at": it.created_at,
-        "review": it.standing.name(),
-    })
-}
-
 fn show(look: &Look, json: bool) -> anyhow::Result<()> {
     match json {
-        true => print::json(&as_json(look)),
+        true => print::json(&as_json::look(look)),
         false => print::out(&as_text(look)),
     }
-}
-
-fn as_json(look: &Look) -> Value {
-    let files: Vec<Value> = look
-        .files
-        .iter()
-        .map(|it| match &it.body {
-            Body::Text(text) => json!({"name": it.name, "sha256": it.hash, "text": text}),
-            Body::Bytes(count) => json!({"name": it.name, "sha256": it.hash, "bytes": count}),
-            Body::Link(target) => json!({"name": it.name, "link": target}),
-            Body::Unreadable => json!({"name": it.name, "unreadable": true}),
-        })
-        .collect();
-    let authority = look.authority.iter();
-    let authority: serde_json::Map<String, Value> = authority
-        .map(|it| (it.about.to_owned(), it.says.clone().into()))
-        .collect();
-    json!({
-        "name": look.spec.name,
-        "creator": look.creator,
-        "client": look.client,
-        "created_at": look.created_at,
-        "review": look.standing.name(),
-        "digest": look.digest,
-        "authority": authority,
-        "beyond_the_ceiling": look.excess,
-        "changes": look.changes,
-        "diff": look.diff,
-        "manifest": look.manifest,
-        "files": files,
-        "examples": look.trials,
-    })
 }
 
 fn as_text(look: &Look) -> String {

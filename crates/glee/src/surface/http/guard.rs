@@ -12,7 +12,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use crate::store::tokens::{Tokens, hash};
-use crate::surface::mcp::Principal;
+use crate::surface::principal::Principal;
 
 /// How long a revoked token may still be good for.
 const FRESH: Duration = Duration::from_secs(1);
@@ -40,7 +40,13 @@ impl Known {
             at: Instant::now(),
             principals: listed
                 .into_iter()
-                .map(|(name, hash)| (hash, Principal(name)))
+                .map(|it| {
+                    let principal = Principal {
+                        name: it.name,
+                        scopes: it.scopes,
+                    };
+                    (it.hash, principal)
+                })
                 .collect(),
         }
     }
@@ -170,7 +176,7 @@ mod tests {
     fn names_of_this_machine() {
         let guard = Guard::new(
             vec!["tools.example".into()],
-            Admission::Anyone(Principal("x".into())),
+            Admission::Anyone(Principal::usual("anyone")),
         );
         for ours in [
             "localhost",

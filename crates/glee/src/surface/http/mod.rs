@@ -1,4 +1,4 @@
-//! The server: MCP over HTTP, behind one guard.
+//! The server: MCP over HTTP and REST, behind one guard.
 
 mod guard;
 mod lists;
@@ -17,7 +17,9 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use tokio::net::TcpListener;
 
 use crate::store::tokens::Tokens;
-use crate::surface::mcp::{Principal, Server};
+use crate::surface::mcp::Server;
+use crate::surface::principal::Principal;
+use crate::surface::rest;
 pub use guard::{Admission, Guard};
 use sessions::Sessions;
 
@@ -63,7 +65,7 @@ impl Bound {
             self.settings.hosts,
             match self.settings.tokens {
                 Some(tokens) => Admission::Token(tokens),
-                None => Admission::Anyone(Principal("anyone".to_owned())),
+                None => Admission::Anyone(Principal::usual("anyone")),
             },
         ));
         let manager = Arc::new(LocalSessionManager::default());
@@ -73,12 +75,14 @@ impl Bound {
         config.max_request_body_bytes = MOST_BODY;
         let closing = config.cancellation_token.clone();
         let lists = server.clone();
+        let rest = rest::router(server.app().clone());
         let mcp = StreamableHttpService::new(move || Ok(server.connection()), manager, config);
         let router = Router::new()
             .route_service("/mcp", mcp)
             .layer(middleware::from_fn(older::spare))
             .layer(middleware::from_fn_with_state(lists, lists::fill))
             .layer(middleware::from_fn_with_state(sessions, sessions::bind))
+            .merge(rest)
             .layer(middleware::from_fn_with_state(guard, guard::admit));
         // Small answers must not wait for the client's acknowledgement of earlier ones.
         let listener = self.listener.tap_io(|it| {

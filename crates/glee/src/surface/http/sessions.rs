@@ -11,7 +11,8 @@ use rmcp::transport::streamable_http_server::SessionManager;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 
 use super::guard::refuse;
-use crate::surface::mcp::Principal;
+use crate::store::tokens::Scope;
+use crate::surface::principal::Principal;
 
 /// Of all principals together, and of one.
 const MOST: usize = 256;
@@ -58,6 +59,13 @@ pub(super) async fn bind(
     let Some(principal) = request.extensions().get::<Principal>().cloned() else {
         return refuse(StatusCode::UNAUTHORIZED, "nobody is there");
     };
+    // A token that is good for something else, such as answering for a person, is no agent's.
+    if !principal.may(Scope::ReadRegistry) && !principal.may(Scope::InvokeTool) {
+        return refuse(
+            StatusCode::FORBIDDEN,
+            "this token has neither the scope read_registry nor invoke_tool",
+        );
+    }
     match id(request.headers()) {
         Some(id) => {
             if sessions.owners().get(&id).is_none_or(|it| *it != principal) {

@@ -47,6 +47,8 @@ use tokio::sync::broadcast;
 
 use crate::app::App;
 use crate::store::results::Results;
+use crate::store::tokens::Scope;
+use crate::surface::principal::Principal;
 use crate::watch::Change;
 pub use listed::Outlet;
 use listed::StandIn;
@@ -67,10 +69,6 @@ const VERSIONS: &[ProtocolVersion] = &[
     ProtocolVersion::V_2025_11_25,
     ProtocolVersion::V_2026_07_28,
 ];
-
-/// Who is at the other end of a connection. Set by the surface that let them in, never by themselves.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Principal(pub String);
 
 /// One connection's, or one request's, view of the server.
 #[derive(Clone)]
@@ -126,6 +124,10 @@ impl Server {
         }
     }
 
+    pub fn app(&self) -> &Arc<App> {
+        &self.shared.app
+    }
+
     /// Tells every client that listens.
     pub fn announce(&self, change: &Change) {
         // Nobody may be listening.
@@ -145,13 +147,17 @@ impl Server {
         shown
     }
 
-    fn caller(&self, context: &RequestContext<RoleServer>) -> Caller {
+    fn principal<'a>(&'a self, context: &'a RequestContext<RoleServer>) -> &'a Principal {
         let named = context
             .extensions
             .get::<axum::http::request::Parts>()
             .and_then(|it| it.extensions.get::<Principal>());
+        named.unwrap_or(&self.otherwise)
+    }
+
+    fn caller(&self, context: &RequestContext<RoleServer>) -> Caller {
         Caller {
-            name: named.unwrap_or(&self.otherwise).0.clone(),
+            name: self.principal(context).name.clone(),
         }
     }
 
@@ -231,6 +237,9 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let caller = self.caller(&context);
+        if let Err(failure) = self.principal(&context).need(Scope::InvokeTool) {
+            return Ok(result::error(&failure, &self.shelf(&caller)).into());
+        }
         answered(self.call(params, context), || {
             Ok(result::error(&broken(), &self.shelf(&caller)).into())
         })

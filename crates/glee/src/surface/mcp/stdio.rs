@@ -11,7 +11,7 @@ use crate::app::App;
 
 /// Serves the project's tools until the client goes.
 pub async fn serve(app: Arc<App>) -> anyhow::Result<()> {
-    let server = Server::new(app.clone(), Principal("mcp".to_owned()));
+    let server = Server::new(app.clone(), Principal::usual("mcp"));
     let tell = server.clone();
     let _watching = app.watch(move |change| tell.announce(change))?;
     let (from, to) = stdio_pipes();

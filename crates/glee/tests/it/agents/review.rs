@@ -10,7 +10,7 @@ use glee_core::port::{Answer, Caller};
 use serde_json::{Value, json};
 
 use super::{Agent, approve, at_a_terminal, exists, manifest, plain, record, relax, scene, stamp};
-use crate::mcp::server::eventually;
+use crate::mcp::server::{Served, eventually, glee};
 use crate::support::{self, Scene, stderr, stdout, wiring};
 
 /// Everything an agent can look at, in one text.
@@ -218,6 +218,7 @@ fn ai_07_any_change_returns_a_tool_to_review() {
     agent.make_stamp("fickle");
     relax(&scene, "fickle");
     approve(&scene, "fickle");
+    eventually("agents see it", || shown(&mut agent).contains("fickle"));
     let (ran, text) = agent.call("glee_tool", json!({"name": "fickle"}));
     assert!(ran, "{text}");
     let marker = scene.root.join("out/fickle");
@@ -466,4 +467,73 @@ fn ai_02_what_is_beyond_the_ceiling_cannot_be_approved() {
         "{screen}"
     );
     assert_eq!(record(&scene, "grown")["decision"], Value::Null);
+}
+
+/// Over REST: by a token that may decide, about what it has seen, and never by the maker's own.
+#[test]
+fn t2_a_program_of_a_person_decides_over_rest() {
+    let scene = scene();
+    let alice = glee(&scene, &["token", "create", "alice", "--scope", "approve"]);
+    let agent = glee(&scene, &["token", "create", "agent"]);
+    let scopes = ["--scope", "approve", "--scope", "invoke_tool"];
+    let maker = glee(
+        &scene,
+        &[&["token", "create", "maker"], &scopes[..]].concat(),
+    );
+    let served = Served::guarded(&scene);
+    let files = json!({"run.sh": "#!/bin/sh\ntouch out/made\n"});
+    let args = json!({"name": "made", "definition": stamp("made"), "files": files});
+    let call = json!({"name": "glee_tool_create", "arguments": args});
+    let answer = served
+        .call_as(Some(&maker), 1, "tools/call", call)
+        .message();
+    assert_ne!(answer["result"]["isError"], true, "{answer}");
+    let ask = |token: &str, method: &str, path: &str, body: Value| {
+        let reply = served.rest(token, method, path, &body);
+        let said: Value = serde_json::from_str(&reply.body).unwrap_or_default();
+        (reply.status, said)
+    };
+    for (method, path) in [
+        ("GET", "/reviews"),
+        ("GET", "/reviews/made"),
+        ("POST", "/reviews/made/approve"),
+        ("POST", "/reviews/made/deny"),
+    ] {
+        let body = json!({"digest": "x", "reason": "y"});
+        assert_eq!(ask("nobody", method, path, body.clone()).0, 401, "{path}");
+        let (status, said) = ask(&agent, method, path, body);
+        assert!(status == 403 || status == 400, "{path}: {said}");
+    }
+    let (status, said) = ask(&alice, "GET", "/reviews", Value::Null);
+    assert_eq!(
+        (status, &said["reviews"][0]["review"]),
+        (200, &json!("pending")),
+        "{said}"
+    );
+    let (_, said) = ask(&alice, "GET", "/reviews/made", Value::Null);
+    let review = &said["review"];
+    assert_eq!(
+        review["files"][0]["text"], "#!/bin/sh\ntouch out/made\n",
+        "{said}"
+    );
+    let seen = json!({"digest": review["digest"]});
+    let (status, said) = ask(&maker, "POST", "/reviews/made/approve", seen.clone());
+    assert_eq!(status, 403, "{said}");
+    let (status, said) = ask(&agent, "POST", "/reviews/made/approve", seen.clone());
+    assert_eq!(status, 403, "{said}");
+    let other = json!({"digest": "0".repeat(64)});
+    assert_eq!(ask(&alice, "POST", "/reviews/made/approve", other).0, 409);
+    assert_eq!(
+        ask(&alice, "POST", "/reviews/made/approve", json!({})).0,
+        400
+    );
+    assert_eq!(ask(&alice, "GET", "/reviews/nothing", Value::Null).0, 404);
+    assert_eq!(record(&scene, "made")["decision"], Value::Null);
+    let (status, said) = ask(&alice, "POST", "/reviews/made/approve", seen.clone());
+    assert_eq!(status, 200, "{said}");
+    assert_eq!(record(&scene, "made")["decision"]["by"], "alice");
+    let denial = json!({"digest": review["digest"], "reason": "after all"});
+    assert_eq!(ask(&alice, "POST", "/reviews/made/deny", denial).0, 200);
+    let output = scene.glee(&["run", "made", "--json"]);
+    assert_eq!(support::json(&output)["error"]["code"], "APPROVAL_DENIED");
 }

@@ -280,7 +280,18 @@ impl Served {
             headers.retain(|(it, _)| !it.eq_ignore_ascii_case(name));
             headers.push(((*name).to_owned(), (*value).to_owned()));
         }
-        exchange(&self.address, method, &headers, body)
+        exchange(&self.address, method, "/mcp", &headers, body)
+    }
+
+    /// A request of the REST API, by whoever has this token.
+    pub(crate) fn rest(&self, token: &str, method: &str, path: &str, body: &Value) -> Reply {
+        let headers = [
+            ("Host".to_owned(), self.address.clone()),
+            ("Content-Type".to_owned(), "application/json".to_owned()),
+            ("Authorization".to_owned(), format!("Bearer {token}")),
+        ];
+        let body = body.to_string();
+        exchange(&self.address, method, path, &headers, body.as_bytes())
     }
 
     /// Sends a request of the stateless era and leaves its answer on the connection.
@@ -294,6 +305,7 @@ impl Served {
         send(
             &self.address,
             "POST",
+            "/mcp",
             &headers,
             message.to_string().as_bytes(),
         )
@@ -378,8 +390,14 @@ impl Reply {
     }
 }
 
-fn exchange(address: &str, method: &str, headers: &[(String, String)], body: &[u8]) -> Reply {
-    let mut stream = send(address, method, headers, body);
+fn exchange(
+    address: &str,
+    method: &str,
+    path: &str,
+    headers: &[(String, String)],
+    body: &[u8],
+) -> Reply {
+    let mut stream = send(address, method, path, headers, body);
     let mut bytes = Vec::new();
     let _ = stream.read_to_end(&mut bytes);
     parse(&bytes)
@@ -387,10 +405,16 @@ fn exchange(address: &str, method: &str, headers: &[(String, String)], body: &[u
 
 /// One request on a connection of its own, byte for byte as given: no client library would send what
 /// some of the tests send.
-fn send(address: &str, method: &str, headers: &[(String, String)], body: &[u8]) -> TcpStream {
+fn send(
+    address: &str,
+    method: &str,
+    path: &str,
+    headers: &[(String, String)],
+    body: &[u8],
+) -> TcpStream {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    let mut head = format!("{method} /mcp HTTP/1.1\r\n");
+    let mut head = format!("{method} {path} HTTP/1.1\r\n");
     for (name, value) in headers.iter().filter(|(_, value)| !value.is_empty()) {
         head.push_str(&format!("{name}: {value}\r\n"));
     }

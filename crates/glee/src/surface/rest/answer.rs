@@ -1,0 +1,76 @@
+//! What goes out, and what is read of what comes in.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::FromRequest;
+use axum::extract::Request;
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use glee_core::json;
+use glee_core::outcome::{Failure, FailureKind};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::status;
+use crate::dialect::native;
+
+/// A failure as an answer: `{ok: false, error: {code, message, details, hint?, retryable}}`.
+pub(super) struct Refused(pub(super) Failure);
+
+pub(super) type Answer = Result<Json<Value>, Refused>;
+
+impl From<Failure> for Refused {
+    fn from(failure: Failure) -> Refused {
+        Refused(failure)
+    }
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        let body = json!({"ok": false, "error": native::error(&self.0)});
+        (status::of(self.0.kind), Json(body)).into_response()
+    }
+}
+
+/// A body that is JSON and says so. A page of another origin cannot send that without asking first.
+pub(super) struct Body<T>(pub(super) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
+    type Rejection = Refused;
+
+    async fn from_request(request: Request, state: &S) -> Result<Body<T>, Refused> {
+        let bad = |why: String| Refused(Failure::new(FailureKind::InvalidInput, why));
+        let kind = request.headers().get(header::CONTENT_TYPE);
+        let kind = kind.and_then(|it| it.to_str().ok()).unwrap_or_default();
+        let kind = kind.split(';').next().unwrap_or_default().trim();
+        if !kind.eq_ignore_ascii_case("application/json") {
+            return Err(bad("send JSON, with Content-Type: application/json".into()));
+        }
+        let bytes = Bytes::from_request(request, state)
+            .await
+            .map_err(|err| bad(format!("the body cannot be read: {err}")))?;
+        let text = std::str::from_utf8(&bytes).map_err(|_| bad("the body is not text".into()))?;
+        // Of two equal keys a person may have seen the other one.
+        let value = json::parse(text).map_err(|err| bad(format!("the body is {err}")))?;
+        serde_json::from_value(value)
+            .map(Body)
+            .map_err(|err| bad(format!("the body is not what it should be: {err}")))
+    }
+}
+
+/// No page may show these answers inside of itself, and nobody keeps them.
+pub(super) async fn unframed(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (
+            header::CONTENT_SECURITY_POLICY,
+            "default-src 'none'; frame-ancestors 'none'",
+        ),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::CACHE_CONTROL, "no-store"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    response
+}

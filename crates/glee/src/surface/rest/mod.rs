@@ -1,0 +1,19 @@
+//! REST: what people and their programs decide, over HTTP. Answers are JSON, failures too.
+
+mod answer;
+mod reviews;
+mod status;
+
+use std::sync::Arc;
+
+use axum::Router;
+
+use crate::app::App;
+
+/// Whoever gets here has passed the guard, which left the principal on the request.
+pub fn router(app: Arc<App>) -> Router {
+    Router::new()
+        .merge(reviews::routes())
+        .with_state(app)
+        .layer(axum::middleware::map_response(answer::unframed))
+}
