@@ -217,7 +217,7 @@ fn review(gate: &Gate, spec: &ToolSpec, trail: &mut Vec<Step>) -> Result<(), Fai
         return Ok(());
     }
     let offered = catalog::offer(&spec.name, &gate.reviews.origin(spec));
-    trail.push(Step {
+    let step = Step {
         by: "review".to_owned(),
         decision: match &offered {
             Ok(()) => Decision::Allow,
@@ -225,7 +225,11 @@ fn review(gate: &Gate, spec: &ToolSpec, trail: &mut Vec<Step>) -> Result<(), Fai
                 reason: failure.message.clone(),
             },
         },
-    });
+    };
+    // The question is put twice; the same answer is told once.
+    if !trail.contains(&step) {
+        trail.push(step);
+    }
     offered
 }
 

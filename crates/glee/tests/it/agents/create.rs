@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::{Agent, exists, manifest, plain, record, scene, scene_with, stamp};
-use crate::mcp::server::{Served, glee};
+use crate::mcp::server::{Served, eventually, glee};
 
 #[test]
 fn ai_01_the_creator_is_whoever_called() {
@@ -153,12 +153,17 @@ fn ai_05_one_of_those_who_race_for_a_name_gets_it() {
         };
         (0..NAMES).map(make).collect::<Vec<bool>>()
     };
-    let won: Vec<Vec<bool>> = std::thread::scope(|scope| {
+    let won = std::thread::scope(|scope| {
+        let race = &race;
         let racers = [0, 1, 2].map(|racer| scope.spawn(move || race(racer)));
-        racers.map(|it| it.join().unwrap()).into()
+        racers.map(|it| it.join().unwrap())
     });
     for at in 0..NAMES {
-        let winners: Vec<usize> = (0..3).filter(|racer| won[*racer][at]).collect();
+        let winners: Vec<usize> = (0..3)
+            .zip(&won)
+            .filter(|(_, won)| won[at])
+            .map(|(racer, _)| racer)
+            .collect();
         let there: Vec<usize> = (0..3)
             .filter(|racer| exists(&scene, &format!(".glee/tools/{}", name(*racer, at))))
             .collect();
@@ -298,4 +303,63 @@ fn ad_03_no_tool_is_made_without_a_record() {
     let (made, text) = Agent::of(&scene).create("quiet", plain(json!({})));
     assert!(!made && text.contains("cannot be recorded"), "{text}");
     assert!(!exists(&scene, ".glee/tools/quiet") && !exists(&scene, ".glee/reviews/quiet.json"));
+}
+
+/// Whenever the server dies, there is a whole tool that waits, or none.
+#[test]
+fn t1_a_tool_is_there_whole_or_not_at_all() {
+    let rounds = match std::env::var_os("GLEE_LONG") {
+        Some(_) => 200,
+        None => 12,
+    };
+    let scene = scene();
+    for round in 0..rounds {
+        let name = format!("t{round}");
+        let mut agent = Agent::of(&scene);
+        let files = json!({"run.sh": "#!/bin/sh\n", "lib/large.txt": "x".repeat(500_000)});
+        let args = json!({"name": name, "definition": stamp(&name), "files": files});
+        let params = json!({"name": "glee_tool_create", "arguments": args});
+        agent
+            .pipes
+            .send(&json!({"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": params}));
+        // Sooner or later, from before it has read the request to when it is done.
+        let staged = || {
+            let entries = fs::read_dir(scene.root.join(".glee/tools")).unwrap();
+            entries
+                .flatten()
+                .any(|it| it.file_name().to_string_lossy().starts_with(".new-"))
+        };
+        if round % 3 > 0 {
+            eventually("it is being made", || {
+                staged() || exists(&scene, &format!(".glee/tools/{name}"))
+            });
+        }
+        if round % 3 > 1 {
+            eventually("it is there", || {
+                exists(&scene, &format!(".glee/tools/{name}"))
+            });
+        }
+        agent.pipes.child.kill().unwrap();
+        agent.pipes.child.wait().unwrap();
+        if exists(&scene, &format!(".glee/tools/{name}")) {
+            let large = scene.root.join(format!(".glee/tools/{name}/lib/large.txt"));
+            assert_eq!(fs::metadata(large).unwrap().len(), 500_000);
+            let shown = crate::support::json(&scene.glee(&["show", &name, "--json"]));
+            assert_eq!(
+                (&shown["creator"], &shown["review"]),
+                (&json!("mcp"), &json!("pending"))
+            );
+        }
+        // What is left of it is in nobody's way.
+        for entry in fs::read_dir(scene.root.join(".glee/tools"))
+            .unwrap()
+            .flatten()
+        {
+            if entry.file_name().to_string_lossy().starts_with(".new-") {
+                fs::remove_dir_all(entry.path()).unwrap();
+            }
+        }
+    }
+    let output = scene.glee(&["list"]);
+    assert!(output.status.success());
 }

@@ -226,21 +226,15 @@ fn ai_07_any_change_returns_a_tool_to_review() {
     let yml = scene.root.join(".glee/tools/fickle/tool.yml");
     let new = scene.root.join(".glee/tools/fickle/new.txt");
     let (was_script, was_yml) = (fs::read(&script).unwrap(), fs::read(&yml).unwrap());
-    let longer = |was: &[u8], more: &str| [was, more.as_bytes()].concat();
-    let changes: [(&str, Box<dyn Fn()>); 3] = [
-        (
-            "the script",
-            Box::new(|| fs::write(&script, longer(&was_script, "# more\n")).unwrap()),
-        ),
-        (
-            "the manifest",
-            Box::new(|| fs::write(&yml, longer(&was_yml, "# more\n")).unwrap()),
-        ),
-        ("another file", Box::new(|| fs::write(&new, "x").unwrap())),
+    let longer = |was: &[u8]| [was, b"# more\n"].concat();
+    let changes = [
+        ("the script", &script, longer(&was_script)),
+        ("the manifest", &yml, longer(&was_yml)),
+        ("another file", &new, b"x".to_vec()),
     ];
-    for (what, change) in changes {
+    for (what, path, bytes) in changes {
         fs::remove_file(&marker).unwrap();
-        change();
+        fs::write(path, bytes).unwrap();
         let (ran, text) = agent.call("glee_tool", json!({"name": "fickle"}));
         assert!(
             !ran && text.starts_with("APPROVAL_REQUIRED"),
@@ -409,9 +403,12 @@ fn t2_a_person_may_edit_a_tool_down() {
     let edit = |with: &str, typed: &str| {
         let editor = scene.root.join("editor");
         scene.write("editor", &format!("#!/bin/sh\nsed -i '{with}' \"$1\"\n"));
-        let command = format!("tools review edited --edit");
         std::process::Command::new("script")
-            .args(["-qec", &format!("{} {command}", support::GLEE), "/dev/null"])
+            .args([
+                "-qec",
+                &format!("{} tools review edited --edit", support::GLEE),
+                "/dev/null",
+            ])
             .current_dir(&scene.root)
             .env("EDITOR", &editor)
             .env_remove("VISUAL")
