@@ -7,6 +7,7 @@
 pub mod admit;
 pub mod authority;
 pub mod catalog;
+pub mod ceiling;
 pub mod content;
 pub mod elicit;
 pub mod event;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use crate::ceiling;
 use crate::model::{Approval, ToolSpec};
 use crate::permission::Ceiling;
 use crate::port::{Caller, Files};
@@ -203,7 +204,7 @@ impl Rule for AgentCeiling {
         if !case.spec.origin.is_agent() {
             return Ok(Decision::Allow);
         }
-        let excess = case.spec.permissions.beyond(&self.0, case.root, case.files);
+        let excess = ceiling::beyond(case.spec, &self.0, case.root, case.files);
         if excess.is_empty() {
             return Ok(Decision::Allow);
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use glee_core::ceiling::beyond;
 use glee_core::model::{Exec, Origin, ToolSpec};
 use glee_core::permission::{Ceiling, absolute};
 use glee_core::resource::{Holds, Resource};
@@ -265,9 +266,7 @@ fn above_ceiling(spec: &ToolSpec, node: &Node, ceiling: &Ceiling, root: &Path) -
     let Origin::Agent { creator, .. } = &spec.origin else {
         return Vec::new();
     };
-    let excess = spec
-        .permissions
-        .beyond(ceiling, root, &Paths::of_this_machine());
+    let excess = beyond(spec, ceiling, root, &Paths::of_this_machine());
     if excess.is_empty() {
         return Vec::new();
     }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use glee_core::ceiling::SYSTEM;
 use glee_core::model::{self, Exec, ToolSpec};
 use glee_core::outcome::{Failure, FailureKind, Held};
 use glee_core::permission;
@@ -16,9 +17,6 @@ use super::python::{find_interpreter, module_files};
 
 /// glee's own directory, below a project's root.
 const OWN: &str = ".glee";
-
-/// Where programs are for every tool; these need no grant.
-const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt"];
 
 /// Strengths that are remembered, one for each profile.
 const MOST_KNOWN: usize = 256;

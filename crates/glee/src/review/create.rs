@@ -6,6 +6,7 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path};
 
+use glee_core::ceiling::beyond;
 use glee_core::event::What;
 use glee_core::model::{Exec, Origin, ToolSpec};
 use glee_core::name;
@@ -67,7 +68,7 @@ impl App {
         })?;
         self.check_name(&proposal.name)?;
         let (spec, text, warnings) = self.read(proposal, by)?;
-        hold(&spec.permissions, &config.max_permissions, self)?;
+        hold(&spec, &config.max_permissions, self)?;
         let records = self.review_records();
         let _alone = records.alone().map_err(|err| unwritten(&err))?;
         self.check_name(&spec.name)?;
@@ -331,8 +332,8 @@ fn missing(
 }
 
 /// Exactly what is too much, and what would not be.
-fn hold(asked: &Permissions, ceiling: &Ceiling, app: &App) -> Result<(), Failure> {
-    let excess = asked.beyond(ceiling, app.project().root(), app.files());
+fn hold(spec: &ToolSpec, ceiling: &Ceiling, app: &App) -> Result<(), Failure> {
+    let excess = beyond(spec, ceiling, app.project().root(), app.files());
     if excess.is_empty() {
         return Ok(());
     }

@@ -13,11 +13,11 @@ use sha2::{Digest, Sha256};
 
 use crate::exec;
 
-/// Most files that are listed, and the largest that is read.
-const MOST_FILES: usize = 256;
+/// Most files that are listed: a tool that has more has no digest, and cannot be approved.
+const MOST_FILES: usize = 4096;
+/// The largest file that is read, and the largest text that is shown: whatever an agent can bring is.
 const MOST_BYTES: u64 = 8 << 20;
-/// The largest text that is shown.
-const LONGEST_SHOWN: usize = 64 << 10;
+const LONGEST_SHOWN: usize = 1 << 20;
 
 /// One file of a tool, besides its manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]

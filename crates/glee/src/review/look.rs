@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use glee_core::authority::{self, Point};
+use glee_core::ceiling;
 use glee_core::event::What;
 use glee_core::model::{Origin, Standing, ToolSpec};
 use glee_core::outcome::{Failure, FailureKind};
@@ -247,8 +248,8 @@ impl App {
         let config = self
             .config()
             .map_err(|err| Failure::new(FailureKind::PermissionDenied, err.to_string()))?;
-        let (ceiling, root) = (&config.max_permissions, self.project().root());
-        Ok(spec.permissions.beyond(ceiling, root, self.files()))
+        let (most, root) = (&config.max_permissions, self.project().root());
+        Ok(ceiling::beyond(spec, most, root, self.files()))
     }
 
     /// Keeps how the examples ran, unless the tool has changed meanwhile.

@@ -272,7 +272,9 @@ fn ai_06_no_tool_writes_manifests_reviews_or_approvals() {
     // The same thing, by a person's own hand.
     let own = manifest(&scene, "writer")
         .replace("name: writer", "name: own")
+        .replace("write: [\".\"]", "write: [., .glee]")
         .replace("creator: mcp\n", "");
+    assert!(own.contains("[., .glee]"), "{own}");
     scene.write(".glee/tools/own/tool.yml", &own);
     let seen = |path: &str| fs::read(scene.root.join(path)).ok();
     let before: Vec<_> = targets.iter().map(|it| seen(it)).collect();
@@ -304,5 +306,70 @@ fn ai_06_nothing_of_glees_own_directory_is_open_to_an_agents_tool() {
     assert!(exists(&scene, "out/ran"));
     for path in [".glee/cache/x", ".glee/prompts/x.yml", ".vscode/tasks.json"] {
         assert!(!exists(&scene, path), "{path}");
+    }
+}
+
+/// What a tool runs it can read, so that is held to the ceiling too.
+#[test]
+fn ai_02_what_a_tool_runs_lies_within_the_ceiling() {
+    let scene = scene();
+    scene.write(
+        "private/keys.py",
+        "def run():\n    return open('private/keys.py').read()\n",
+    );
+    scene.write("private/run.sh", "#!/bin/sh\n");
+    scene.write("src/fine.py", "def run():\n    return 1\n");
+    symlink("../private", scene.root.join("src/link")).unwrap();
+    let mut agent = Agent::of(&scene);
+    let mut make = |kind: &str, exec: Value| {
+        let mut definition = plain(json!({}));
+        definition["kind"] = json!(kind);
+        definition["exec"] = json!({kind: exec});
+        let (made, text) = agent.create("runner", definition);
+        if made {
+            fs::remove_dir_all(scene.root.join(".glee/tools/runner")).unwrap();
+        }
+        (made, text)
+    };
+    for (kind, exec) in [
+        ("command", json!({"entrypoint": "private/run.sh"})),
+        ("command", json!({"entrypoint": "src/../private/run.sh"})),
+        ("command", json!({"entrypoint": "src/link/run.sh"})),
+        (
+            "python",
+            json!({"module": "keys", "function": "run", "cwd": "private"}),
+        ),
+        (
+            "python",
+            json!({"module": "private.keys", "function": "run"}),
+        ),
+        (
+            "python",
+            json!({"module": "keys", "function": "run", "cwd": "src/link"}),
+        ),
+        (
+            "python",
+            json!({"module": "fine", "function": "run", "cwd": "src", "venv": "private"}),
+        ),
+    ] {
+        let (made, text) = make(kind, exec.clone());
+        assert!(
+            !made && text.starts_with("PERMISSION_DENIED"),
+            "{exec}: {text}"
+        );
+        assert!(
+            text.contains("beyond security.max_permissions: run "),
+            "{exec}: {text}"
+        );
+    }
+    for (kind, exec) in [
+        ("command", json!({"entrypoint": "/usr/bin/env"})),
+        (
+            "python",
+            json!({"module": "fine", "function": "run", "cwd": "src"}),
+        ),
+    ] {
+        let (made, text) = make(kind, exec.clone());
+        assert!(made, "{exec}: {text}");
     }
 }

@@ -281,18 +281,18 @@ fn t2_a_broken_manifest_leaves_nothing_to_call() {
 #[test]
 fn ai_07_what_a_tool_runs_elsewhere_is_shown_and_held() {
     let scene = scene();
-    scene.write("scripts/run.sh", "#!/bin/sh\ntouch out/elsewhere\n");
+    scene.write("src/run.sh", "#!/bin/sh\ntouch out/elsewhere\n");
     let mut definition = stamp("elsewhere");
-    definition["exec"]["command"] = json!({"entrypoint": "scripts/run.sh"});
+    definition["exec"]["command"] = json!({"entrypoint": "src/run.sh"});
     let (made, text) = Agent::of(&scene).create("elsewhere", definition);
     assert!(made, "{text}");
     relax(&scene, "elsewhere");
     let screen = approve(&scene, "elsewhere");
     assert!(
-        screen.contains("scripts/run.sh:\n  #!/bin/sh\n  touch out/elsewhere\n"),
+        screen.contains("src/run.sh:\n  #!/bin/sh\n  touch out/elsewhere\n"),
         "{screen}"
     );
-    scene.write("scripts/run.sh", "#!/bin/sh\ntouch out/other\n");
+    scene.write("src/run.sh", "#!/bin/sh\ntouch out/other\n");
     let output = scene.glee(&["run", "elsewhere"]);
     assert_eq!(output.status.code(), Some(3));
     assert!(!exists(&scene, "out/other") && !exists(&scene, "out/elsewhere"));
