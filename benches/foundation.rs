@@ -8,13 +8,16 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use glee::app::{App, Call, Wiring};
 use glee::exec::Stay;
+use glee::observe::audit::{Audit, Fsync, Settings};
 use glee::project::Project;
 use glee::store::manifests;
-use glee_core::port::{Answer, Approver, Caller, Cancel, Later, Question, Waits};
+use glee_core::event::{Event, What};
+use glee_core::port::{Answer, Approver, Caller, Cancel, Later, Observer, Question, Waits};
+use uuid::Uuid;
 
 const GLEE: &str = env!("CARGO_BIN_EXE_glee");
 
@@ -119,6 +122,12 @@ fn main() {
     let list = median(10, || run(thousand.path(), GLEE, &["list"]));
     row("glee list of 1 000 tools", &ms(list), "");
 
+    row(
+        "one recorded event",
+        &format!("{:.1} µs", recorded(root).as_secs_f64() * 1e6),
+        "in the journal and the log, before the call goes on",
+    );
+
     python(root);
     row(
         "memory of glee list, 1 000 tools",
@@ -133,6 +142,35 @@ fn main() {
         &mib(flood),
         &format!("a run printing 2 bytes {}, target 32 MiB more", mib(small)),
     );
+}
+
+/// What one event costs whoever waits for it.
+fn recorded(root: &Path) -> Duration {
+    let audit = Audit::new(Settings {
+        root: root.to_owned(),
+        directory: root.join("audit"),
+        state: Some(root.join("state")),
+        rotate_bytes: 64 << 20,
+        fsync: Fsync::Soon,
+    });
+    let event = Event {
+        id: Uuid::now_v7(),
+        at: SystemTime::now(),
+        tool: "one".into(),
+        document: Some([7; 32]),
+        actor: "user".into(),
+        args: serde_json::Map::from_iter([("word".to_owned(), "x".into())]),
+        held: None,
+        trail: Vec::new(),
+        what: What::Started,
+    };
+    let many = 2000;
+    audit.observe(&event).unwrap();
+    let began = Instant::now();
+    for _ in 0..many {
+        audit.observe(&event).unwrap();
+    }
+    began.elapsed() / many
 }
 
 /// A small Python function by an interpreter that stays, beside one of its own.

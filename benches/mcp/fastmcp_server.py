@@ -21,8 +21,8 @@ for n in range(count):
 
 
 @server.tool
-def echo(name: str) -> str:
-    return name
+def echo(text: str) -> str:
+    return text
 
 
 @server.tool

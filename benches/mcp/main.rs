@@ -84,21 +84,15 @@ permissions: {network: {hosts: [127.0.0.1]}}
 approval: {required: false}
 ";
 
-/// The same work at every server. Where no tool is run, rmcp has glee's answer ready-made.
-const CALLS: &[(&str, Request, Request)] = &[
-    (
-        "no tool",
-        call(r#"{"name":"glee_tool_describe","arguments":{"name":"say"}}"#),
-        call(r#"{"name":"echo","arguments":{"name":"say"}}"#),
-    ),
+/// The same work at every server.
+const CALLS: &[(&str, Request)] = &[
+    ("echo", call(r#"{"name":"echo","arguments":{"text":"x"}}"#)),
     (
         "http tool",
-        call(r#"{"name":"fetch","arguments":{"id":"1"}}"#),
         call(r#"{"name":"fetch","arguments":{"id":"1"}}"#),
     ),
     (
         "/bin/echo",
-        call(r#"{"name":"say","arguments":{"word":"x"}}"#),
         call(r#"{"name":"say","arguments":{"word":"x"}}"#),
     ),
 ];
@@ -113,12 +107,15 @@ const fn call(params: &'static str) -> Request {
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Glee,
+    /// glee in a program that has the echo as a function of its own.
+    Embedded,
     Rmcp,
     FastMcp,
     Floor,
 }
 
 const KINDS: [Kind; 4] = [Kind::Glee, Kind::Rmcp, Kind::FastMcp, Kind::Floor];
+const CALLED: [Kind; 4] = [Kind::Embedded, Kind::Rmcp, Kind::FastMcp, Kind::Floor];
 
 #[derive(Clone, Copy, PartialEq)]
 enum Over {
@@ -127,6 +124,7 @@ enum Over {
 }
 
 fn main() {
+    glee::run_if_launcher();
     if peers::serve_if_asked() {
         return;
     }
@@ -187,7 +185,7 @@ impl Bench {
         bench
     }
 
-    /// A project with so many tools, and what glee answers when they are listed and one is described.
+    /// A project with so many tools, and what glee answers when they are listed.
     fn project(&self, count: usize) {
         let root = self.root(count);
         tool(&root, "say", SAY);
@@ -199,10 +197,6 @@ impl Bench {
         let mut client = Client::over_pipe(self.command(Kind::Glee, Over::Stdio, count, 0));
         let answer: Value = serde_json::from_slice(client.answer(&LIST)).unwrap();
         std::fs::write(self.listed(count), answer["result"].to_string()).unwrap();
-        let (_, describe, _) = CALLS[0];
-        let answer: Value = serde_json::from_slice(client.answer(&describe)).unwrap();
-        let described = answer["result"]["structuredContent"].to_string();
-        std::fs::write(root.join(peers::DESCRIBED), described).unwrap();
     }
 
     fn root(&self, count: usize) -> PathBuf {
@@ -228,6 +222,12 @@ impl Bench {
             (Kind::Glee, Over::Http) => {
                 let mut it = self.glee(count);
                 it.args(["serve", "--listen", &format!("127.0.0.1:{port}")]);
+                it
+            }
+            (Kind::Embedded, _) => {
+                let mut it = Command::new(std::env::current_exe().unwrap());
+                it.args([peers::GLEE, transport]).arg(self.root(count));
+                it.args([&self.upstream, &port_text]);
                 it
             }
             (Kind::FastMcp, _) => {
@@ -272,7 +272,7 @@ impl Bench {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         drop(listener);
-        let token = (kind == Kind::Glee).then(|| self.token(count));
+        let token = matches!(kind, Kind::Glee | Kind::Embedded).then(|| self.token(count));
         let command = self.command(kind, over, count, port);
         Some(Client::over_http(command, port, token.as_deref()))
     }
@@ -326,17 +326,13 @@ impl Bench {
     }
 
     fn calls(&self, count: usize, over: Over) {
-        let mut clients = KINDS.map(|it| match it {
+        let mut clients = CALLED.map(|it| match it {
             Kind::Floor => None,
             _ => self.client(it, over, count),
         });
-        for (what, of_glee, of_others) in CALLS {
-            let request = |kind| match kind {
-                Kind::Glee => of_glee,
-                _ => of_others,
-            };
-            let one = twice(KINDS, |kind| {
-                Some(of(&mut clients, kind)?.latency(request(kind)) * 1000.0)
+        for (what, request) in CALLS {
+            let one = twice(CALLED, |kind| {
+                Some(of(&mut clients, kind)?.latency(request) * 1000.0)
             });
             row(
                 &format!("{what}, {}, 1 at once, µs", name(over)),
@@ -344,8 +340,8 @@ impl Bench {
                 Better::Less,
             );
             for in_flight in [16, 64] {
-                let many = twice(KINDS, |kind| {
-                    Some(of(&mut clients, kind)?.rate(request(kind), in_flight))
+                let many = twice(CALLED, |kind| {
+                    Some(of(&mut clients, kind)?.rate(request, in_flight))
                 });
                 let title = format!("{what}, {}, {in_flight} at once, /s", name(over));
                 row(&title, &many, Better::More);
@@ -364,7 +360,13 @@ fn twice(kinds: [Kind; 4], mut measure: impl FnMut(Kind) -> Option<f64>) -> Meas
 }
 
 fn of(clients: &mut [Option<Client>; 4], kind: Kind) -> Option<&mut Client> {
-    clients[KINDS.iter().position(|it| *it == kind)?].as_mut()
+    let at = match kind {
+        Kind::Glee | Kind::Embedded => 0,
+        Kind::Rmcp => 1,
+        Kind::FastMcp => 2,
+        Kind::Floor => 3,
+    };
+    clients[at].as_mut()
 }
 
 #[derive(Clone, Copy)]

@@ -6,6 +6,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use axum::serve::ListenerExt;
+use glee::app::{App, Wiring};
+use glee::approve::absent::Absent;
+use glee::native::{About, Context, Failure, NativeTool};
+use glee::project::Project;
+use glee::store::tokens::Tokens;
+use glee::surface::http::{self, Settings};
+use glee::surface::mcp::{Principal, Server, stdio};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ListToolsResult,
     PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
@@ -22,29 +29,29 @@ use tokio::net::{TcpListener, TcpStream};
 /// The arguments by which this program is one of the servers, and not the bench.
 pub(crate) const RMCP: &str = "serve-rmcp";
 pub(crate) const FLOOR: &str = "serve-floor";
+pub(crate) const GLEE: &str = "serve-glee";
 
-/// Beside the list: what is answered when no tool is run.
-pub(crate) const DESCRIBED: &str = "described.json";
-
-/// Serves, when that is what the arguments say: `list` is the file of what `tools/list` answers.
+/// Serves, when that is what the arguments say: `list` is the file of what `tools/list` answers, and for
+/// glee its project.
 pub(crate) fn serve_if_asked() -> bool {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [which, transport, list, upstream, port] = args.as_slice() else {
         return false;
     };
-    let described = Path::new(list).with_file_name(DESCRIBED);
-    let list = std::fs::read(list).unwrap();
     let port: u16 = port.parse().unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
+    if which == GLEE {
+        runtime.block_on(embedded(Path::new(list), transport, port));
+        return true;
+    }
+    let list = std::fs::read(list).unwrap();
     match (which.as_str(), transport.as_str()) {
         (RMCP, "stdio") => runtime.block_on(async {
-            let server = Bare::new(&list, &described, upstream);
+            let server = Bare::new(&list, upstream);
             let running = server.serve(stdio_pipes()).await;
             running.unwrap().waiting().await.unwrap();
         }),
-        (RMCP, "http") => {
-            runtime.block_on(rmcp_over_http(Bare::new(&list, &described, upstream), port))
-        }
+        (RMCP, "http") => runtime.block_on(rmcp_over_http(Bare::new(&list, upstream), port)),
         (FLOOR, "stdio") => floor_over_pipe(&list),
         (FLOOR, "http") => runtime.block_on(floor_over_http(list.leak(), port)),
         _ => return false,
@@ -52,23 +59,64 @@ pub(crate) fn serve_if_asked() -> bool {
     true
 }
 
+/// glee, with a function of this program as a tool.
+async fn embedded(root: &Path, transport: &str, port: u16) {
+    let project = Project::at(root).unwrap().unwrap();
+    let wiring = Wiring {
+        natives: vec![glee::native::tool(Echo).unwrap()],
+        ..Wiring::with(Absent)
+    };
+    let app = Arc::new(App::open(project, wiring).unwrap());
+    if transport == "stdio" {
+        stdio::serve(app).await.unwrap();
+        return;
+    }
+    let settings = Settings {
+        listen: SocketAddr::from(([127, 0, 0, 1], port)),
+        hosts: Vec::new(),
+        tokens: Some(Tokens::of(root).unwrap()),
+    };
+    let bound = http::bind(settings).await.unwrap();
+    let server = Server::new(app, Principal("mcp".to_owned()));
+    bound.serve(server, std::future::pending()).await.unwrap();
+}
+
+struct Echo;
+
+#[derive(serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Said {
+    /// What is said
+    text: String,
+}
+
+impl NativeTool for Echo {
+    type Input = Said;
+    type Output = Said;
+
+    fn about(&self) -> About {
+        About::new("echo", "Says what it hears")
+    }
+
+    async fn run(&self, said: Said, _: Context<'_>) -> Result<Said, Failure> {
+        Ok(said)
+    }
+}
+
 /// Tools by rmcp alone: nothing is checked, held, recorded or redacted.
 #[derive(Clone)]
 struct Bare {
     tools: Arc<Vec<Tool>>,
-    described: Arc<Value>,
     client: reqwest::Client,
     upstream: Arc<str>,
 }
 
 impl Bare {
-    fn new(list: &[u8], described: &Path, upstream: &str) -> Bare {
+    fn new(list: &[u8], upstream: &str) -> Bare {
         let list: ListToolsResult = serde_json::from_slice(list).unwrap();
-        let described = std::fs::read(described).unwrap();
         let _ = rustls::crypto::ring::default_provider().install_default();
         Bare {
             tools: Arc::new(list.tools),
-            described: Arc::new(serde_json::from_slice(&described).unwrap()),
             client: reqwest::Client::builder().no_proxy().build().unwrap(),
             upstream: upstream.into(),
         }
@@ -111,7 +159,7 @@ impl ServerHandler for Bare {
                 let output = String::from_utf8(ran.await.unwrap().stdout).unwrap();
                 CallToolResult::success(vec![ContentBlock::text(output)])
             }
-            _ => CallToolResult::structured(self.described.as_ref().clone()),
+            _ => CallToolResult::structured(json!({"text": text("text")})),
         };
         Ok(result.into())
     }

@@ -41,9 +41,15 @@ pub enum What {
     /// The call passed the gate; the tool runs next.
     Started,
     /// The call did not pass the gate; the tool was not run.
-    Refused { kind: FailureKind, message: String },
+    Refused {
+        kind: FailureKind,
+        message: String,
+        duration: Duration,
+    },
     Finished {
         failure: Option<FailureKind>,
+        /// What went wrong, in words; empty when nothing did.
+        message: String,
         duration: Duration,
     },
     /// An agent made a tool, or changed one of its own.

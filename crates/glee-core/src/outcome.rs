@@ -76,11 +76,12 @@ pub enum FailureKind {
     OutputInvalid,
     RateLimited,
     Conflict,
+    AuditUnavailable,
     Internal,
 }
 
 impl FailureKind {
-    pub const ALL: [FailureKind; 20] = [
+    pub const ALL: [FailureKind; 21] = [
         FailureKind::InvalidInput,
         FailureKind::NotFound,
         FailureKind::Disabled,
@@ -100,6 +101,7 @@ impl FailureKind {
         FailureKind::OutputInvalid,
         FailureKind::RateLimited,
         FailureKind::Conflict,
+        FailureKind::AuditUnavailable,
         FailureKind::Internal,
     ];
 
@@ -124,6 +126,7 @@ impl FailureKind {
             FailureKind::OutputInvalid => "OUTPUT_INVALID",
             FailureKind::RateLimited => "RATE_LIMITED",
             FailureKind::Conflict => "CONFLICT",
+            FailureKind::AuditUnavailable => "AUDIT_UNAVAILABLE",
             FailureKind::Internal => "INTERNAL",
         }
     }

@@ -215,6 +215,11 @@ pub trait Secrets: Send + Sync {
 /// Hears of every call. An observer that cannot take note of a start stops the call.
 pub trait Observer: Send + Sync {
     fn observe(&self, event: &Event) -> Result<(), String>;
+
+    /// The same, for those who must not keep a thread waiting.
+    fn hear<'a>(&'a self, event: &'a Event) -> Later<'a, Result<(), String>> {
+        Box::pin(async { self.observe(event) })
+    }
 }
 
 pub trait Clock: Send + Sync {

@@ -2,7 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use futures_util::FutureExt;
 use serde_json::{Map, Value};
@@ -59,8 +59,10 @@ impl Runtime {
     }
 
     /// Answers a call that is not even looked at. It is recorded like any other refusal.
-    pub fn turn_away(&self, call: Invocation, why: Failure) -> Outcome {
-        let failure = self.refuse(&Record::of(&call, Map::new()), why);
+    pub async fn turn_away(&self, call: Invocation, why: Failure) -> Outcome {
+        let failure = self
+            .refuse(&Record::of(&call, Map::new(), self.clock.now()), why)
+            .await;
         Outcome {
             id: call.id,
             tool: call.tool,
@@ -82,14 +84,14 @@ impl Runtime {
         admission: Admission,
         meta: &mut Meta,
     ) -> Result<Output, Failure> {
-        let mut record = Record::of(call, call.args.clone());
+        let mut record = Record::of(call, call.args.clone(), self.clock.now());
         let found = match &admission {
             Admission::Call => self.catalog.snapshot().find(&call.tool),
             Admission::Trial(spec) => Ok(spec.clone()),
         };
         let spec = match found {
             Ok(spec) => spec,
-            Err(failure) => return Err(self.refuse(&record, failure)),
+            Err(failure) => return Err(self.refuse(&record, failure).await),
         };
         meta.version = Some(spec.version.clone());
         meta.kind = Some(spec.exec.kind());
@@ -97,7 +99,6 @@ impl Runtime {
         // Also what is refused is recorded, and an argument may hold a secret.
         let redactor = Redactor::new(&self.gate.secrets_of(&spec));
         record.args = redactor.map(record.args);
-        let refuse = |record: &Record<'_>, failure| self.refuse(record, redactor.failure(failure));
         let trail = &mut record.trail;
         let admitted = match admission {
             Admission::Call => admit(&self.gate, spec, call, trail).await,
@@ -105,22 +106,23 @@ impl Runtime {
         };
         let admitted = match admitted {
             Ok(admitted) => admitted,
-            Err(failure) => return Err(refuse(&record, failure)),
+            Err(failure) => return Err(self.refuse(&record, redactor.failure(failure)).await),
         };
         record.args = redactor.map(admitted.args().clone());
         let Ready { held, run } = match self.executor.hold(&admitted).await {
             Ok(ready) => ready,
-            Err(failure) => return Err(refuse(&record, failure)),
+            Err(failure) => return Err(self.refuse(&record, redactor.failure(failure)).await),
         };
         meta.held = Some(held.clone());
         record.held = Some(held);
-        self.journal(&record)?;
+        self.journal(&record).await?;
+        let began = self.clock.now();
         let mut recording = Recording {
             runtime: self,
             record,
+            began,
             over: false,
         };
-        let began = self.clock.now();
         let result = run
             .await
             .and_then(|raw| shape(&admitted.spec().outputs, raw));
@@ -128,7 +130,7 @@ impl Runtime {
             Ok(output) => Ok(redacted(output, &redactor, admitted.spec())),
             Err(failure) => Err(redactor.failure(failure)),
         };
-        recording.finish(result.as_ref().err().map(|it| it.kind), self.since(began))?;
+        recording.finish(result.as_ref().err()).await?;
         result
     }
 
@@ -152,38 +154,48 @@ impl Runtime {
             trail: Vec::new(),
             what,
         };
-        self.tell(&event).map_err(|err| {
+        let told = self.observers.iter().try_for_each(|it| it.observe(&event));
+        told.map_err(|err| {
             Failure::new(
-                FailureKind::Internal,
+                FailureKind::AuditUnavailable,
                 format!("nothing was done, because it cannot be recorded: {err}"),
             )
             .hint("make `.glee/audit` writable and free some disk space")
         })
     }
 
-    fn refuse(&self, record: &Record<'_>, failure: Failure) -> Failure {
+    async fn refuse(&self, record: &Record<'_>, failure: Failure) -> Failure {
         let what = What::Refused {
             kind: failure.kind,
             message: failure.message.clone(),
+            duration: self.since(record.began),
         };
         // A refusal that cannot be recorded is still a refusal.
-        let _ = self.report(record, what);
+        let _ = self.report(record, what).await;
         failure
     }
 
     /// What cannot be recorded does not run.
-    fn journal(&self, record: &Record<'_>) -> Result<(), Failure> {
-        self.report(record, What::Started).map_err(|err| {
+    async fn journal(&self, record: &Record<'_>) -> Result<(), Failure> {
+        self.report(record, What::Started).await.map_err(|err| {
             Failure::new(
-                FailureKind::Internal,
+                FailureKind::AuditUnavailable,
                 format!("the call was not run, because it cannot be recorded: {err}"),
             )
-            .hint("make `.glee/audit` writable and free some disk space")
+            .hint("make `.glee/audit` writable and free some disk space; `glee doctor` looks at it")
         })
     }
 
-    fn report(&self, record: &Record<'_>, what: What) -> Result<(), String> {
-        let event = Event {
+    async fn report(&self, record: &Record<'_>, what: What) -> Result<(), String> {
+        let event = self.event(record, what);
+        for observer in &self.observers {
+            observer.hear(&event).await?;
+        }
+        Ok(())
+    }
+
+    fn event(&self, record: &Record<'_>, what: What) -> Event {
+        Event {
             id: record.call.id,
             at: self.clock.now(),
             tool: record.call.tool.clone(),
@@ -193,18 +205,10 @@ impl Runtime {
             held: record.held.clone(),
             trail: record.trail.clone(),
             what,
-        };
-        self.tell(&event)
+        }
     }
 
-    fn tell(&self, event: &Event) -> Result<(), String> {
-        self.observers
-            .iter()
-            .map(|it| it.observe(event))
-            .fold(Ok(()), Result::and)
-    }
-
-    fn since(&self, began: std::time::SystemTime) -> Duration {
+    fn since(&self, began: SystemTime) -> Duration {
         self.clock.now().duration_since(began).unwrap_or_default()
     }
 }
@@ -235,6 +239,7 @@ enum Admission {
 /// What is known of a call so far, for those who record it.
 struct Record<'a> {
     call: &'a Invocation,
+    began: SystemTime,
     document: Option<[u8; 32]>,
     args: Map<String, Value>,
     held: Option<Held>,
@@ -242,9 +247,10 @@ struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    fn of(call: &'a Invocation, args: Map<String, Value>) -> Record<'a> {
+    fn of(call: &'a Invocation, args: Map<String, Value>, began: SystemTime) -> Record<'a> {
         Record {
             call,
+            began,
             document: None,
             args,
             held: None,
@@ -258,32 +264,45 @@ impl<'a> Record<'a> {
 struct Recording<'a> {
     runtime: &'a Runtime,
     record: Record<'a>,
+    began: SystemTime,
     over: bool,
 }
 
 impl Recording<'_> {
-    fn finish(&mut self, failure: Option<FailureKind>, duration: Duration) -> Result<(), Failure> {
+    async fn finish(&mut self, failure: Option<&Failure>) -> Result<(), Failure> {
+        let what = self.end(failure);
         self.over = true;
-        let what = What::Finished { failure, duration };
-        self.runtime.report(&self.record, what).map_err(|err| {
+        let reported = self.runtime.report(&self.record, what).await;
+        reported.map_err(|err| {
             Failure::new(
-                FailureKind::Internal,
+                FailureKind::AuditUnavailable,
                 format!("the tool ran, but its end could not be recorded: {err}"),
             )
             .hint("look at what the tool did before running it again")
         })
     }
+
+    fn end(&self, failure: Option<&Failure>) -> What {
+        What::Finished {
+            failure: failure.map(|it| it.kind),
+            message: failure.map_or(String::new(), |it| it.message.clone()),
+            duration: self.runtime.since(self.began),
+        }
+    }
 }
 
 impl Drop for Recording<'_> {
     fn drop(&mut self) {
-        if !self.over {
-            let kind = if std::thread::panicking() {
-                FailureKind::Internal
-            } else {
-                FailureKind::Cancelled
-            };
-            let _ = self.finish(Some(kind), Duration::ZERO);
+        if self.over {
+            return;
+        }
+        let failure = match std::thread::panicking() {
+            true => Failure::new(FailureKind::Internal, "glee itself failed"),
+            false => Failure::new(FailureKind::Cancelled, "the caller is gone"),
+        };
+        let event = self.runtime.event(&self.record, self.end(Some(&failure)));
+        for observer in &self.runtime.observers {
+            let _ = observer.observe(&event);
         }
     }
 }

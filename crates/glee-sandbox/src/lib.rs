@@ -22,6 +22,10 @@ pub use profile::{Confinement, IpRange, Limits, Network, Order, Profile};
 pub use strength::{Kernel, Layer, LayerState, State, Strength, Tier};
 
 #[cfg(target_os = "linux")]
-pub use linux::{Child, PROXY_ADDRESS, Sandbox, hide_this_process, run_if_launcher};
+pub use linux::{
+    Child, PROXY_ADDRESS, Sandbox, hide_this_process, is_placeholder, run_if_launcher,
+};
 #[cfg(not(target_os = "linux"))]
-pub use other::{Child, PROXY_ADDRESS, Sandbox, hide_this_process, run_if_launcher};
+pub use other::{
+    Child, PROXY_ADDRESS, Sandbox, hide_this_process, is_placeholder, run_if_launcher,
+};

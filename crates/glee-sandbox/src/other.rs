@@ -13,6 +13,10 @@ pub const PROXY_ADDRESS: &str = "127.0.0.1:3128";
 
 pub fn run_if_launcher() {}
 
+pub fn is_placeholder(_: &std::path::Path) -> bool {
+    false
+}
+
 pub fn hide_this_process() -> io::Result<()> {
     Ok(())
 }

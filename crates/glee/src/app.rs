@@ -26,11 +26,11 @@ use thiserror::Error;
 use uuid::Uuid;
 
 use crate::approve::principles::Service;
-use crate::config::{self, Config, Mcp, PrinciplesService, Sandboxing};
+use crate::config::{self, Config, Fsync, Mcp, PrinciplesService, Sandboxing};
 use crate::dialect::{document, prompt, resource};
 use crate::exec::http::HttpPolicy;
 use crate::exec::{self, Cage, Egress, Executors, Stay};
-use crate::observe::audit::{self, Audit};
+use crate::observe::audit::{self, Audit, Settings};
 use crate::project::Project;
 use crate::store::paths::Paths;
 use crate::store::reviews::Reviews;
@@ -99,6 +99,9 @@ pub struct Wiring {
     pub natives: Vec<ToolSpec>,
     /// The only permissions that tools may need, with commas between; any unless given.
     pub allowed_permissions: Option<String>,
+    /// Where the key of the audit is kept, from the project's root; where glee keeps such things unless
+    /// given.
+    pub state: Option<PathBuf>,
 }
 
 impl Wiring {
@@ -111,6 +114,7 @@ impl Wiring {
             stay: Stay::ForMany,
             natives: Vec::new(),
             allowed_permissions: allowed_permissions(),
+            state: None,
         }
     }
 }
@@ -146,7 +150,16 @@ impl App {
                 cage.clone(),
                 wiring.stay,
             )),
-            observers: vec![Arc::new(Audit::new(project.audit_log()))],
+            observers: vec![Arc::new(Audit::new(Settings {
+                root: project.root().to_owned(),
+                directory: project.audit(),
+                state: wiring.state.map(|it| project.root().join(it)),
+                rotate_bytes: config.audit.rotate_bytes,
+                fsync: match config.audit.fsync {
+                    Fsync::Soon => audit::Fsync::Soon,
+                    Fsync::Always => audit::Fsync::Always,
+                },
+            }))],
             clock: Arc::new(SystemClock),
         };
         let digests = Mutex::new(Digests::of(runtime.catalog.snapshot()));
@@ -256,8 +269,8 @@ impl App {
     }
 
     /// Answers a call that is not even looked at; it is recorded all the same.
-    pub fn turn_away(&self, call: Call, why: Failure) -> Outcome {
-        self.runtime.turn_away(invocation(call), why)
+    pub async fn turn_away(&self, call: Call, why: Failure) -> Outcome {
+        self.runtime.turn_away(invocation(call), why).await
     }
 
     /// What is known of the tools that agents made.

@@ -49,6 +49,10 @@ impl Project {
         self.root.join(".glee/config.yml")
     }
 
+    pub fn audit(&self) -> PathBuf {
+        self.root.join(".glee/audit")
+    }
+
     pub fn audit_log(&self) -> PathBuf {
         self.root.join(".glee/audit/tools.log")
     }

@@ -33,5 +33,6 @@ mod wire;
 pub use bridge::PROXY_ADDRESS;
 pub use child::Child;
 pub use launcher::run_if_launcher;
+pub use placeholder::is_at as is_placeholder;
 pub use privileges::hide_this_process;
 pub use sandbox::Sandbox;

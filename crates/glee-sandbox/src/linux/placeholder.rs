@@ -67,8 +67,8 @@ impl Placeholders {
     }
 }
 
-/// Whether a placeholder is all there is at a path.
-pub(super) fn is_at(path: &Path) -> bool {
+/// Whether a placeholder is all there is at a path. It may stand there for a moment after the call it was made for.
+pub fn is_at(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|it| is_placeholder(&it))
 }
 

@@ -11,6 +11,7 @@ use glee_core::permission::{Ceiling, Network};
 use glee_core::rule::autonomy::Level;
 use glee_core::rule::custom::CustomRule;
 use glee_core::schema::Schema;
+use glee_sandbox::is_placeholder;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -37,6 +38,32 @@ pub struct Config {
     /// How much is asked; only what manifests and rules ask for unless given.
     pub autonomy: Option<Level>,
     pub principles: Option<PrinciplesService>,
+    pub audit: Audit,
+}
+
+/// How calls are recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Audit {
+    /// A journal that would grow beyond this gets a number, and the next one is begun.
+    pub rotate_bytes: u64,
+    pub fsync: Fsync,
+}
+
+impl Default for Audit {
+    fn default() -> Audit {
+        Audit {
+            rotate_bytes: 64 << 20,
+            fsync: Fsync::Soon,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fsync {
+    /// A moment later, many events at once.
+    Soon,
+    /// Before the call goes on.
+    Always,
 }
 
 /// How many tools agents may make.
@@ -119,7 +146,7 @@ static SCHEMA: LazyLock<Schema> = LazyLock::new(|| match Schema::new(schema()) {
 pub fn load(path: &Path) -> io::Result<Read> {
     match document::load(path) {
         Ok(text) => Ok(read(text)),
-        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(Read {
+        Err(err) if err.kind() == io::ErrorKind::NotFound || is_placeholder(path) => Ok(Read {
             config: Some(Config::default()),
             text: String::new(),
             problems: Vec::new(),
@@ -198,6 +225,7 @@ pub fn read(text: String) -> Read {
         principles: wire
             .principles
             .and_then(|it| rules::principles(it, &node, &mut problems)),
+        audit: audit(&wire.audit),
     };
     Read {
         config: problems.is_empty().then_some(config),
@@ -223,6 +251,21 @@ fn mcp(wire: &WireMcp) -> Mcp {
     }
 }
 
+fn audit(wire: &WireAudit) -> Audit {
+    let otherwise = Audit::default();
+    Audit {
+        rotate_bytes: wire
+            .rotate_bytes
+            .map_or(otherwise.rotate_bytes, |it| it.max(LEAST_JOURNAL)),
+        fsync: match wire.fsync {
+            None | Some(WireFsync::Soon) => Fsync::Soon,
+            Some(WireFsync::Always) => Fsync::Always,
+        },
+    }
+}
+
+/// Smaller files would be more names than lines.
+const LEAST_JOURNAL: u64 = 4096;
 /// Less than this says nothing.
 const LEAST_RESULT: usize = 1024;
 
@@ -248,6 +291,29 @@ struct Wire {
     autonomy: Option<WireAutonomy>,
     #[serde(default)]
     principles: Option<WirePrinciples>,
+    #[serde(default)]
+    audit: WireAudit,
+}
+
+/// How calls are recorded.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct WireAudit {
+    /// A journal that would grow beyond this gets a number, and the next one is begun; 67 108 864 unless given, 4 096 at least.
+    #[serde(default)]
+    rotate_bytes: Option<u64>,
+    /// When events are forced to disk; `soon` unless given.
+    #[serde(default)]
+    fsync: Option<WireFsync>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum WireFsync {
+    /// A moment later, many at once.
+    Soon,
+    /// Before the call goes on.
+    Always,
 }
 
 /// How tools are shown to MCP clients.

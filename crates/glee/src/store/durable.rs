@@ -4,7 +4,8 @@
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
@@ -52,31 +53,57 @@ fn parent(path: &Path) -> io::Result<&Path> {
 }
 
 /// Held until it is dropped, and given back by the kernel when its holder dies.
-pub struct Lock(#[expect(dead_code, reason = "closing it gives the lock back")] File);
+pub struct Lock(Arc<File>);
 
-/// Keeps others out. The file stays: whoever removed it would let two in at once. `TimedOut` when
-/// somebody has held it for too long.
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing it would give the lock back, too; but a latch keeps it open.
+        let _ = self.0.unlock();
+    }
+}
+
+/// Keeps others out. `TimedOut` when somebody has held it for too long.
 pub fn lock(path: &Path) -> io::Result<Lock> {
-    let file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32)
-        .open(path)?;
-    let began = Instant::now();
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(Lock(file)),
-            Err(fs::TryLockError::Error(err)) => return Err(err),
-            Err(fs::TryLockError::WouldBlock) if began.elapsed() < PATIENCE => {
-                std::thread::sleep(Duration::from_millis(2));
-            }
-            Err(fs::TryLockError::WouldBlock) => {
-                return Err(io::Error::new(
-                    io::ErrorKind::TimedOut,
-                    format!("{} is held by another process", path.display()),
-                ));
+    Latch::at(path)?.hold(PATIENCE)
+}
+
+/// A lock that is taken often: its file is opened once. The file stays: whoever removed it would let two
+/// in at once.
+pub struct Latch {
+    file: Arc<File>,
+    path: PathBuf,
+}
+
+impl Latch {
+    pub fn at(path: &Path) -> io::Result<Latch> {
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32)
+            .open(path)?;
+        Ok(Latch {
+            file: Arc::new(file),
+            path: path.to_owned(),
+        })
+    }
+
+    pub fn hold(&self, patience: Duration) -> io::Result<Lock> {
+        let began = Instant::now();
+        loop {
+            match self.file.try_lock() {
+                Ok(()) => return Ok(Lock(self.file.clone())),
+                Err(fs::TryLockError::Error(err)) => return Err(err),
+                Err(fs::TryLockError::WouldBlock) if began.elapsed() < patience => {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                Err(fs::TryLockError::WouldBlock) => {
+                    return Err(io::Error::new(
+                        io::ErrorKind::TimedOut,
+                        format!("{} is held by another process", self.path.display()),
+                    ));
+                }
             }
         }
     }

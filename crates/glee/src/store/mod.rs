@@ -1,8 +1,10 @@
-//! Where tools, prompts and resources are kept.
+//! Where tools, prompts and resources are kept, and what is recorded.
 
 pub mod digest;
 pub mod documents;
 pub mod durable;
+pub mod journal;
+pub mod kept;
 pub mod manifests;
 pub mod paths;
 pub mod resources;

@@ -30,7 +30,9 @@ fn state() -> io::Result<PathBuf> {
         // What is not absolute is to be taken for absent.
         path.is_absolute().then_some(path)
     };
-    let base = match (of("XDG_STATE_HOME"), of("HOME")) {
+    // Who has no HOME may have one in the list of users.
+    let home = of("HOME").or_else(|| std::env::home_dir().filter(|it| it.is_absolute()));
+    let base = match (of("XDG_STATE_HOME"), home) {
         (Some(state), _) => state,
         (None, Some(home)) => home.join(".local/state"),
         (None, None) => {

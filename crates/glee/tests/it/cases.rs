@@ -283,6 +283,7 @@ fn call_over_mcp(scene: &Scene, given: &Given, params: Value) -> Result<Value, S
         .current_dir(&scene.root)
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("XDG_STATE_HOME", scene.root.with_file_name("state"))
         .envs(&given.env)
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())

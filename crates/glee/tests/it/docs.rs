@@ -233,6 +233,7 @@ fn shell(scene: &Scene, command: &str) -> (Option<i32>, String) {
         .current_dir(&scene.root)
         .env_clear()
         .env("PATH", path)
+        .env("XDG_STATE_HOME", scene.root.with_file_name("state"))
         .stdin(Stdio::null())
         .output()
         .unwrap();

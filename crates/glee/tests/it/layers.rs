@@ -19,7 +19,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("exec", &[]),
     ("lint", &["config", "dialect", "exec", "project", "store"]),
     ("native", &[]),
-    ("observe", &[]),
+    ("observe", &["store"]),
     ("project", &[]),
     ("review", &["app", "config", "dialect", "exec", "store"]),
     ("store", &["dialect"]),

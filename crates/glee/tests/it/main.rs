@@ -7,6 +7,7 @@
 
 mod addresses;
 mod agents;
+mod audit;
 mod cases;
 mod cli;
 mod digest;

@@ -57,7 +57,8 @@ impl Scene {
         Project::at(&self.root).unwrap().unwrap()
     }
 
-    /// Runs the binary in the project, with nothing of the test's own environment but the PATH.
+    /// Runs the binary in the project, with nothing of the test's own environment but the PATH,
+    /// and a place beside the project for what tools must not reach.
     pub(crate) fn glee(&self, args: &[&str]) -> Output {
         self.glee_with(args, &BTreeMap::new(), "")
     }
@@ -73,6 +74,7 @@ impl Scene {
             .current_dir(&self.root)
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("XDG_STATE_HOME", self.root.with_file_name("state"))
             .envs(env)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -122,6 +124,7 @@ pub(crate) fn wiring(secrets: BTreeMap<String, String>, answer: Answer) -> Wirin
         launcher: GLEE.into(),
         stay: glee::exec::Stay::ForMany,
         allowed_permissions: None,
+        state: Some("../state".into()),
     }
 }
 

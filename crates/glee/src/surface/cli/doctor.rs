@@ -13,6 +13,7 @@ use crate::dialect::problem::Severity;
 use crate::exec::find_interpreter;
 use crate::lint;
 use crate::project::Project;
+use crate::store::journal::{self, Place};
 
 /// What was looked at, and what was found or is wrong.
 type Finding = (&'static str, Result<String, String>);
@@ -144,5 +145,24 @@ fn of_project(project: &Project) -> Vec<Finding> {
             )),
         },
     };
-    vec![root, ("tools", tools)]
+    vec![root, ("tools", tools), ("audit", audit(project))]
+}
+
+/// What can be told of the journal without reading all of it.
+fn audit(project: &Project) -> Result<String, String> {
+    let report = Place::of(project.root(), project.audit())
+        .and_then(|it| journal::look(&it))
+        .map_err(|err| err.to_string())?;
+    let problems = report
+        .problems
+        .iter()
+        .map(|it| format!("{}: {}", it.file, it.what));
+    let told: Vec<String> = problems.chain(report.notes.iter().cloned()).collect();
+    match told.is_empty() {
+        true => Ok(format!(
+            "{}, sealed",
+            print::plural(report.events as usize, "event")
+        )),
+        false => Err(format!("{}; run `glee audit verify`", told.join("; "))),
+    }
 }

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod audit;
 mod connect;
 mod doctor;
 mod init;
@@ -20,6 +21,7 @@ mod status;
 mod test;
 mod token;
 mod tools;
+mod why;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -39,7 +41,7 @@ use status::Status;
 ///
 /// A tool is a file, `.glee/tools/<name>/tool.yml`, that says what the tool takes, what it gives, how
 /// it runs and what it may touch. glee checks every call against it, asks a person when it says so,
-/// and records what happened in `.glee/audit/tools.log`.
+/// and records what happened in `.glee/audit`.
 ///
 /// Start with `glee init`, then `glee run hello`.
 #[derive(Parser)]
@@ -49,7 +51,7 @@ use status::Status;
     max_term_width = 100,
     subcommand_required = true,
     arg_required_else_help = true,
-    after_long_help = "Exit codes:\n  0    it worked\n  1    the tool failed, an example failed, or lint found errors\n  2    the command line or the arguments are wrong\n  3    glee refused to run the tool (rules, approval, secrets, hosts, sandbox)\n  130  cancelled with Ctrl-C\n\nEnvironment:\n  ALLOWED_TOOL_PERMS  the only permissions tools may need, such as fs:read,proc:exec\n  NO_COLOR            no colours, whatever the terminal can do"
+    after_long_help = "Exit codes:\n  0    it worked\n  1    the tool failed, an example failed, lint found errors, or the audit is broken\n  2    the command line or the arguments are wrong\n  3    glee refused to run the tool (rules, approval, secrets, hosts, sandbox, audit)\n  130  cancelled with Ctrl-C\n\nEnvironment:\n  ALLOWED_TOOL_PERMS  the only permissions tools may need, such as fs:read,proc:exec\n  NO_COLOR            no colours, whatever the terminal can do"
 )]
 struct Cli {
     /// The project's directory [default: the nearest one, upwards, that holds .glee/]
@@ -77,6 +79,8 @@ enum Command {
     Test(test::Args),
     Tools(tools::Args),
     Rules(rules::Args),
+    Audit(audit::Args),
+    Why(why::Args),
     Mcp(mcp::Args),
     Serve(serve::Args),
     Connect(connect::Args),
@@ -116,6 +120,8 @@ pub fn main() -> ExitCode {
         Command::Test(args) => test::run(&context, &args),
         Command::Tools(args) => tools::run(&context, args),
         Command::Rules(args) => rules::run(&context, &args),
+        Command::Audit(args) => audit::run(&context, &args),
+        Command::Why(args) => why::run(&context, &args),
         Command::Connect(args) => connect::run(&context, &args),
         Command::Token(args) => token::run(&context, args),
         Command::Serve(args) => serve::run(&context, args),

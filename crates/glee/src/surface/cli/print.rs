@@ -63,6 +63,10 @@ pub(super) fn outcome(outcome: &Outcome, as_json: bool) -> anyhow::Result<()> {
         }
         Err(failure) => {
             self::failure(failure);
+            // A person may want to know; a program has the id in its JSON.
+            if io::stderr().is_terminal() {
+                note("why", "2", &format!("glee why {}", outcome.id));
+            }
             Ok(())
         }
     }

@@ -40,7 +40,8 @@ pub(super) fn of(kind: FailureKind) -> Status {
         | FailureKind::SecretNotFound
         | FailureKind::SandboxUnavailable
         | FailureKind::HostNotAllowed
-        | FailureKind::RateLimited => Status::Refused,
+        | FailureKind::RateLimited
+        | FailureKind::AuditUnavailable => Status::Refused,
         FailureKind::FileNotFound
         | FailureKind::HttpError
         | FailureKind::ExecutionError

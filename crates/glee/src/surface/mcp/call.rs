@@ -144,7 +144,7 @@ impl Server {
         let Some(_inside) = self.shared.calls.enter(&call.caller.name) else {
             let why = "too many calls are under way already";
             let failure = Failure::new(FailureKind::RateLimited, why).retryable();
-            return self.shared.app.turn_away(call, failure);
+            return self.shared.app.turn_away(call, failure).await;
         };
         self.shared.app.call(call).await
     }

@@ -398,7 +398,9 @@ fn protocol(failure: Failure) -> ErrorData {
         None => failure.message,
     };
     match failure.kind {
-        FailureKind::Internal => ErrorData::internal_error(message, None),
+        FailureKind::Internal | FailureKind::AuditUnavailable => {
+            ErrorData::internal_error(message, None)
+        }
         _ => ErrorData::invalid_params(message, None),
     }
 }

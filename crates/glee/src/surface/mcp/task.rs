@@ -118,6 +118,7 @@ fn is_refusal(kind: FailureKind) -> bool {
         | FailureKind::SecretNotFound
         | FailureKind::SandboxUnavailable
         | FailureKind::RateLimited
+        | FailureKind::AuditUnavailable
         | FailureKind::Internal => true,
         FailureKind::InvalidInput
         | FailureKind::InvalidPath

@@ -1,20 +1,21 @@
-//! The audit log: one line per event, whatever the data holds.
+//! The log for people: one line per event, whatever the data holds.
 //!
 //! `[2026-01-09T15:00:10Z] TOOL_EXECUTED name=weather params={location:"NYC"} status=success …`
 
 use std::fmt::Write as _;
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use glee_core::event::{Event, What};
 use glee_core::name::is_invisible;
-use glee_core::port::Observer;
 use rustix::fs::OFlags;
 use serde_json::{Map, Value};
+
+use crate::store::kept::{Kept, Writing};
 
 /// Longest text of one parameter in a line; the rest is counted.
 const LONGEST_TEXT: usize = 1024;
@@ -23,19 +24,6 @@ const LONGEST_PARAMS: usize = 16 * 1024;
 
 /// What is read of the log's end, in bytes.
 const TAIL: u64 = 32 * 1024;
-
-pub struct Audit {
-    path: PathBuf,
-    log: Mutex<Option<Log>>,
-}
-
-/// The file that the path named when it was last looked at.
-struct Log {
-    file: File,
-    found: Metadata,
-    /// Its length after the last line of ours.
-    end: u64,
-}
 
 /// What the last lines of a log say about one caller; nothing when there is none.
 pub fn tail(path: &Path, caller: &str) -> io::Result<String> {
@@ -69,119 +57,91 @@ pub fn tail(path: &Path, caller: &str) -> io::Result<String> {
         .collect())
 }
 
-impl Audit {
-    pub fn new(path: PathBuf) -> Audit {
-        Audit {
-            path,
-            log: Mutex::new(None),
-        }
-    }
-
-    fn append(&self, line: &str) -> io::Result<()> {
-        let mut kept = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        // To open it for every line would cost more than a small call does. It may have been moved
-        // or removed meanwhile; then the next line goes to a new one.
-        let mut log = match (kept.take(), fs::symlink_metadata(&self.path)) {
-            (Some(log), Ok(found)) if is_same(&found, &log.found) => Log { found, ..log },
-            _ => self.open()?,
-        };
-        log.append(line)?;
-        *kept = Some(log);
-        Ok(())
-    }
-
-    fn open(&self) -> io::Result<Log> {
-        if let Some(directory) = self.path.parent() {
-            fs::DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(directory)?;
-        }
-        // A link in its place would send the record elsewhere, and a FIFO would wait for a reader.
-        let file = OpenOptions::new()
-            .read(true)
-            .append(true)
-            .create(true)
-            .mode(0o600)
-            .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32)
-            .open(&self.path)?;
-        let found = file.metadata()?;
-        match found.is_file() {
-            true => Ok(Log {
-                file,
-                found,
-                end: 0,
-            }),
-            false => Err(io::Error::other("it is not a regular file")),
-        }
-    }
-}
-
-fn is_same(one: &Metadata, other: &Metadata) -> bool {
-    (one.dev(), one.ino()) == (other.dev(), other.ino())
+/// The log itself. A line that went out in one write to a file opened for appending is whole.
+pub(super) struct Log {
+    kept: Kept,
+    /// Its length after the last line of ours.
+    end: u64,
 }
 
 impl Log {
-    /// A line that went out in one write to a file opened for appending is whole, also when other
-    /// processes write theirs.
-    fn append(&mut self, line: &str) -> io::Result<()> {
-        let length = self.found.len();
+    pub(super) fn new(path: PathBuf) -> Log {
+        Log {
+            kept: Kept::new(path, Writing::AtTheEnd),
+            end: 0,
+        }
+    }
+
+    /// Gives what is needed to take the line back.
+    pub(super) fn append(&mut self, line: &str) -> io::Result<Written> {
+        let now = self.kept.now()?;
+        let written = Written(now.file.clone(), now.length);
         // A line that was torn off by a crash or a full disk must not take this one with it.
         let mut last = [b'\n'];
-        if length != self.end && length > 0 {
-            self.file.read_exact_at(&mut last, length - 1)?;
+        if now.length != self.end && now.length > 0 {
+            now.file.read_exact_at(&mut last, now.length - 1)?;
         }
-        match last {
-            [b'\n'] => self.file.write_all(line.as_bytes())?,
-            _ => self.file.write_all(format!("\n{line}").as_bytes())?,
+        let wrote = match last {
+            [b'\n'] => (&*now.file).write_all(line.as_bytes()),
+            _ => (&*now.file).write_all(format!("\n{line}").as_bytes()),
+        };
+        if let Err(err) = wrote {
+            written.take_back();
+            let path = self.kept.path().display();
+            return Err(io::Error::other(format!("{path}: {err}")));
         }
-        self.end = length + line.len() as u64;
-        Ok(())
+        self.end = now.length + line.len() as u64;
+        Ok(written)
+    }
+
+    pub(super) fn file(&mut self) -> io::Result<Arc<File>> {
+        Ok(self.kept.now()?.file)
     }
 }
 
-impl Observer for Audit {
-    fn observe(&self, event: &Event) -> Result<(), String> {
-        self.append(&line(event))
-            .map_err(|err| format!("{}: {err}", self.path.display()))
+/// A line that was written, and where the log ended before it.
+pub(super) struct Written(Arc<File>, u64);
+
+impl Written {
+    pub(super) fn take_back(self) {
+        let _ = self.0.set_len(self.1);
     }
 }
 
-fn line(event: &Event) -> String {
+pub(super) fn line(event: &Event) -> String {
     let name = word_or_quoted(&event.tool);
     let actor = word_or_quoted(&event.actor);
     let said = match &event.what {
-        What::Started => format!("TOOL_STARTED name={name} {}", call(event, "")),
+        What::Started => format!("name={name} {}", call(event, "")),
         What::Refused { kind, .. } => {
             let status = format!(" status=refused code={}", kind.code());
-            format!("TOOL_REFUSED name={name} {}", call(event, &status))
+            format!("name={name} {}", call(event, &status))
         }
-        What::Finished { failure, duration } => {
+        What::Finished {
+            failure, duration, ..
+        } => {
             let status = match failure {
                 None => " status=success".to_owned(),
                 Some(kind) => format!(" status=error code={}", kind.code()),
             };
             let status = format!("{status} duration_ms={}", duration.as_millis());
-            format!("TOOL_EXECUTED name={name} {}", call(event, &status))
+            format!("name={name} {}", call(event, &status))
         }
         What::Created { permissions } => {
             format!(
-                "TOOL_CREATED name={name} creator={actor} permissions={}",
+                "name={name} creator={actor} permissions={}",
                 as_it_is_or_quoted(permissions)
             )
         }
         What::Reviewed { approved: true, .. } => {
-            format!("TOOL_APPROVED name={name} approver={actor}")
+            format!("name={name} approver={actor}")
         }
         What::Reviewed {
             approved: false,
             reason,
-        } => format!(
-            "TOOL_DENIED name={name} approver={actor} reason={}",
-            quoted(reason)
-        ),
+        } => format!("name={name} approver={actor} reason={}", quoted(reason)),
         What::Asked { approval, reason } => format!(
-            "APPROVAL_ASKED name={name} approval={approval} reason={} caller={actor}",
+            "name={name} approval={approval} reason={} caller={actor}",
             quoted(reason)
         ),
         What::Answered {
@@ -189,11 +149,12 @@ fn line(event: &Event) -> String {
             answer,
             reason,
         } => format!(
-            "APPROVAL_ANSWERED name={name} approval={approval} answer={answer} reason={} approver={actor}",
+            "name={name} approval={approval} answer={answer} reason={} approver={actor}",
             quoted(reason)
         ),
     };
-    format!("[{}] {said} id={}\n", time(event.at), event.id)
+    let word = super::word(&event.what);
+    format!("[{}] {word} {said} id={}\n", time(event.at), event.id)
 }
 
 fn call(event: &Event, status: &str) -> String {
@@ -286,11 +247,15 @@ fn as_it_is_or_quoted(permissions: &str) -> String {
     }
 }
 
-/// A JSON string that also escapes what shows nothing or reorders the line.
 fn quoted(text: &str) -> String {
+    quoted_within(text, LONGEST_TEXT)
+}
+
+/// A JSON string that also escapes what shows nothing or reorders the line.
+pub(super) fn quoted_within(text: &str, longest: usize) -> String {
     let mut out = String::from("\"");
     for (at, c) in text.char_indices() {
-        if at >= LONGEST_TEXT {
+        if at >= longest {
             let _ = write!(out, "…+{} bytes", text.len() - at);
             break;
         }
@@ -339,6 +304,7 @@ mod tests {
     fn the_form_of_a_line() {
         let done = What::Finished {
             failure: None,
+            message: String::new(),
             duration: Duration::from_millis(12),
         };
         assert_eq!(
@@ -348,6 +314,7 @@ mod tests {
         let refused = What::Refused {
             kind: FailureKind::RuleDenied,
             message: "no".into(),
+            duration: Duration::ZERO,
         };
         assert!(
             line(&event(json!({}), refused))
@@ -359,36 +326,31 @@ mod tests {
     fn a_torn_line_takes_no_other_with_it() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("tools.log");
-        fs::write(&path, "[torn").unwrap();
-        let audit = Audit::new(path.clone());
-        audit.observe(&event(json!({}), What::Started)).unwrap();
-        audit.observe(&event(json!({}), What::Started)).unwrap();
-        let text = fs::read_to_string(&path).unwrap();
-        let lines: Vec<_> = text.lines().collect();
-        assert_eq!((lines.len(), lines[0]), (3, "[torn"));
+        std::fs::write(&path, "[torn").unwrap();
+        let mut log = Log::new(path.clone());
+        log.append("one\n").unwrap();
+        log.append("two\n").unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(text, "[torn\none\ntwo\n");
     }
 
     #[test]
     fn a_log_that_was_moved_is_begun_anew() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("audit/tools.log");
-        let lines = |path: &Path| fs::read_to_string(path).unwrap().lines().count();
-        let audit = Audit::new(path.clone());
-        let started = event(json!({}), What::Started);
-        audit.observe(&started).unwrap();
+        let path = directory.path().join("tools.log");
+        let lines = |path: &Path| std::fs::read_to_string(path).unwrap().lines().count();
+        let mut log = Log::new(path.clone());
+        log.append("one\n").unwrap();
         let moved = path.with_extension("old");
-        fs::rename(&path, &moved).unwrap();
-        audit.observe(&started).unwrap();
+        std::fs::rename(&path, &moved).unwrap();
+        log.append("two\n").unwrap();
         assert_eq!((lines(&moved), lines(&path)), (1, 1));
-        fs::remove_dir_all(path.parent().unwrap()).unwrap();
-        audit.observe(&started).unwrap();
-        assert_eq!(lines(&path), 1);
-        fs::write(&path, "[torn").unwrap();
-        audit.observe(&started).unwrap();
+        std::fs::write(&path, "[torn").unwrap();
+        log.append("three\n").unwrap();
         assert_eq!(lines(&path), 2);
-        fs::remove_file(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("elsewhere", &path).unwrap();
-        assert!(audit.observe(&started).is_err());
+        assert!(log.append("four\n").is_err());
     }
 
     #[test]
@@ -404,22 +366,6 @@ mod tests {
         );
         assert!(text.contains(",…+"), "{text}");
         assert!(text.ends_with("]} caller=user id=00000000-0000-0000-0000-000000000000\n"));
-    }
-
-    #[test]
-    fn a_fifo_is_not_waited_for() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("tools.log");
-        rustix::fs::mknodat(
-            rustix::fs::CWD,
-            &path,
-            rustix::fs::FileType::Fifo,
-            0o600.into(),
-            0,
-        )
-        .unwrap();
-        let started = event(json!({}), What::Started);
-        assert!(Audit::new(path).observe(&started).is_err());
     }
 
     proptest! {

@@ -1,0 +1,284 @@
+//! What the journal says of an event: the members of one JSON object, in a line of bounded length.
+
+use std::fmt::{Display, Write as _};
+use std::time::{Duration, SystemTime};
+
+use data_encoding::HEXLOWER;
+use glee_core::event::{Event, What};
+use glee_core::json;
+use glee_core::name::is_invisible;
+use glee_core::outcome::FailureKind;
+use glee_core::policy::Decision;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::text::quoted_within;
+use crate::store::journal::{AROUND_ENTRY, LONGEST_LINE};
+
+const LONGEST: usize = LONGEST_LINE - AROUND_ENTRY;
+
+/// Of a line that would be too long first the arguments go, then the ends of its texts.
+pub(super) fn entry(event: &Event) -> String {
+    let args = args(event);
+    for (shown, longest) in [
+        (Shown::Wholly, 4096),
+        (Shown::BySize, 4096),
+        (Shown::BySize, 256),
+    ] {
+        if shown == Shown::Wholly && args.len() > LONGEST {
+            continue;
+        }
+        let entry = render(event, &args, shown, longest);
+        if entry.len() <= LONGEST {
+            return entry;
+        }
+    }
+    // Who had a say in it is left to be counted.
+    let mut short = event.clone();
+    short.trail.truncate(8);
+    render(&short, &args, Shown::BySize, 64)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    Wholly,
+    BySize,
+}
+
+fn args(event: &Event) -> String {
+    json::canonical(&Value::Object(event.args.clone()))
+}
+
+fn render(event: &Event, args: &str, shown: Shown, longest: usize) -> String {
+    let mut out = Members {
+        text: format!("\"at\":\"{}\"", time(event.at)),
+        longest,
+    };
+    out.text("event", super::word(&event.what));
+    out.text("id", &event.id.to_string());
+    out.text("actor", &event.actor);
+    out.text("tool", &event.tool);
+    if let Some(document) = &event.document {
+        out.text("document", &HEXLOWER.encode(document));
+    }
+    out.text("args_sha256", &HEXLOWER.encode(&Sha256::digest(args)));
+    match shown {
+        Shown::Wholly => out.raw("args", on_one_line(args)),
+        Shown::BySize => out.raw("args_bytes", args.len()),
+    }
+    if let Some(decision) = decision(&event.what) {
+        out.text("decision", decision);
+    }
+    if !event.trail.is_empty() {
+        out.raw("trail", trail(event, longest));
+    }
+    if let Some(held) = &event.held {
+        out.raw("sandbox", {
+            let missing: Vec<String> = held
+                .missing
+                .iter()
+                .take(32)
+                .map(|it| quoted_within(it, longest))
+                .collect();
+            let by = quoted_within(&held.by, longest);
+            format!("{{\"by\":{by},\"missing\":[{}]}}", missing.join(","))
+        });
+    }
+    out.what(&event.what);
+    out.text
+}
+
+/// What was decided about a call, in one word; events about something else have none.
+fn decision(what: &What) -> Option<&'static str> {
+    match what {
+        What::Started | What::Finished { .. } => Some("allowed"),
+        What::Refused { kind, .. } => Some(match kind {
+            FailureKind::RuleDenied | FailureKind::ApprovalDenied => "denied",
+            FailureKind::ApprovalRequired => "asked",
+            _ => "refused",
+        }),
+        What::Created { .. }
+        | What::Reviewed { .. }
+        | What::Asked { .. }
+        | What::Answered { .. } => None,
+    }
+}
+
+fn trail(event: &Event, longest: usize) -> String {
+    let steps: Vec<String> = event
+        .trail
+        .iter()
+        .map(|step| {
+            let by = quoted_within(&step.by, longest);
+            let (decision, reason) = match &step.decision {
+                Decision::Allow => ("allow", ""),
+                Decision::Ask { reason } => ("ask", reason.as_str()),
+                Decision::Deny { reason } => ("deny", reason.as_str()),
+            };
+            let reason = quoted_within(reason, longest);
+            format!("{{\"by\":{by},\"decision\":\"{decision}\",\"reason\":{reason}}}")
+        })
+        .collect();
+    format!("[{}]", steps.join(","))
+}
+
+struct Members {
+    text: String,
+    longest: usize,
+}
+
+impl Members {
+    fn raw(&mut self, key: &str, value: impl Display) {
+        let _ = write!(self.text, ",\"{key}\":{value}");
+    }
+
+    fn text(&mut self, key: &str, value: &str) {
+        let quoted = quoted_within(value, self.longest);
+        self.raw(key, quoted);
+    }
+
+    fn duration(&mut self, duration: Duration) {
+        self.raw("duration_ms", duration.as_micros() as f64 / 1000.0);
+    }
+
+    fn what(&mut self, what: &What) {
+        match what {
+            What::Started => {}
+            What::Refused {
+                kind,
+                message,
+                duration,
+            } => {
+                self.text("status", "refused");
+                self.text("code", kind.code());
+                self.text("message", message);
+                self.duration(*duration);
+            }
+            What::Finished {
+                failure: None,
+                duration,
+                ..
+            } => {
+                self.text("status", "success");
+                self.duration(*duration);
+            }
+            What::Finished {
+                failure: Some(kind),
+                message,
+                duration,
+            } => {
+                self.text("status", "error");
+                self.text("code", kind.code());
+                self.text("message", message);
+                self.duration(*duration);
+            }
+            What::Created { permissions } => self.text("permissions", permissions),
+            What::Reviewed { reason, .. } => self.text("reason", reason),
+            What::Asked { approval, reason } => {
+                self.text("approval", &approval.to_string());
+                self.text("reason", reason);
+            }
+            What::Answered {
+                approval,
+                answer,
+                reason,
+            } => {
+                self.text("approval", &approval.to_string());
+                self.text("answer", answer);
+                self.text("reason", reason);
+            }
+        }
+    }
+}
+
+fn time(at: SystemTime) -> String {
+    match jiff::Timestamp::try_from(at) {
+        Ok(at) => at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string(),
+        Err(_) => "?".to_owned(),
+    }
+}
+
+/// JSON in which no reader finds the end of a line. What is invisible can stand only inside of strings.
+fn on_one_line(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        if is_invisible(c) {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let _ = write!(out, "\\u{unit:04x}");
+            }
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use glee_core::event::Step;
+    use proptest::prelude::*;
+    use serde_json::json;
+    use uuid::Uuid;
+
+    fn event(args: Value) -> Event {
+        Event {
+            id: Uuid::nil(),
+            at: SystemTime::UNIX_EPOCH,
+            tool: "weather".into(),
+            document: Some([1; 32]),
+            actor: "user".into(),
+            args: args.as_object().unwrap().clone(),
+            held: None,
+            trail: Vec::new(),
+            what: What::Started,
+        }
+    }
+
+    fn read(entry: &str) -> Value {
+        serde_json::from_str(&format!("{{{entry}}}")).unwrap()
+    }
+
+    #[test]
+    fn ad_07_a_line_is_bounded() {
+        let huge = "\u{1}".repeat(100_000);
+        let mut event = event(json!({"a": huge, "b": [1]}));
+        let read_back = read(&entry(&event));
+        assert_eq!(read_back["args_bytes"], 600_016);
+        assert!(read_back.get("args").is_none());
+        event.tool.clone_from(&huge);
+        event.actor.clone_from(&huge);
+        event.trail = vec![
+            Step {
+                by: huge.clone(),
+                decision: Decision::Deny {
+                    reason: huge.clone(),
+                },
+            };
+            100
+        ];
+        event.what = What::Refused {
+            kind: FailureKind::RuleDenied,
+            message: huge,
+            duration: Duration::ZERO,
+        };
+        let entry = entry(&event);
+        assert!(entry.len() <= LONGEST, "{}", entry.len());
+        assert_eq!(read(&entry)["code"], "RULE_DENIED");
+    }
+
+    proptest! {
+        #[test]
+        fn ad_01_an_entry_says_what_the_event_says(key in any::<String>(), text in any::<String>()) {
+            let mut event = event(json!({key.clone(): text}));
+            event.tool.clone_from(&text);
+            event.actor.clone_from(&key);
+            let entry = entry(&event);
+            prop_assert!(!entry.contains(is_invisible), "{entry:?}");
+            let back = read(&entry);
+            prop_assert_eq!(&back["args"][&key], &Value::from(text.clone()));
+            prop_assert_eq!(&back["tool"], &Value::from(text));
+            prop_assert_eq!(&back["actor"], &Value::from(key));
+        }
+    }
+}

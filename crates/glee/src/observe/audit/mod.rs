@@ -1,0 +1,110 @@
+//! The audit: every event goes to the journal and to the log for people, or the call does not go on.
+
+mod entry;
+mod text;
+mod writer;
+
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use glee_core::event::{Event, What};
+use glee_core::port::{Later, Observer};
+
+use crate::store::journal::Place;
+use crate::store::state;
+
+pub use text::tail;
+use writer::{Handed, OnDisk, Writer};
+
+/// How a project wants to be recorded.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub root: PathBuf,
+    /// Of the journal and the log.
+    pub directory: PathBuf,
+    /// Of the journal's key and head; where glee keeps such things unless given.
+    pub state: Option<PathBuf>,
+    pub rotate_bytes: u64,
+    pub fsync: Fsync,
+}
+
+/// When what is recorded must be on disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fsync {
+    /// A moment later, many events at once. What people decide is waited for all the same.
+    #[default]
+    Soon,
+    /// Before the call goes on.
+    Always,
+}
+
+pub struct Audit {
+    settings: Settings,
+    /// Begins with the first event: most commands have none.
+    writer: Mutex<Option<Writer>>,
+}
+
+impl Audit {
+    pub fn new(settings: Settings) -> Audit {
+        Audit {
+            settings,
+            writer: Mutex::new(None),
+        }
+    }
+
+    fn writer(&self) -> Result<Writer, String> {
+        let mut kept = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(writer) = kept.as_ref().filter(|it| it.is_there()) {
+            return Ok(writer.clone());
+        }
+        let state = match &self.settings.state {
+            Some(state) => state.clone(),
+            None => state::directory(&self.settings.root).map_err(|err| err.to_string())?,
+        };
+        let place = Place {
+            directory: self.settings.directory.clone(),
+            state,
+        };
+        let writer = Writer::start(place, self.settings.rotate_bytes)?;
+        Ok(kept.insert(writer).clone())
+    }
+}
+
+impl Observer for Audit {
+    fn observe(&self, event: &Event) -> Result<(), String> {
+        self.hand_in(event)?.wait()
+    }
+
+    fn hear<'a>(&'a self, event: &'a Event) -> Later<'a, Result<(), String>> {
+        Box::pin(async { self.hand_in(event)?.answer().await })
+    }
+}
+
+impl Audit {
+    fn hand_in(&self, event: &Event) -> Result<Handed, String> {
+        let on_disk = match (&event.what, self.settings.fsync) {
+            (What::Started | What::Refused { .. } | What::Finished { .. }, Fsync::Soon) => {
+                OnDisk::Soon
+            }
+            _ => OnDisk::First,
+        };
+        let (text, entry) = (text::line(event), entry::entry(event));
+        self.writer()?.hand_in(text, entry, on_disk)
+    }
+}
+
+/// What an event is called in both files.
+fn word(what: &What) -> &'static str {
+    match what {
+        What::Started => "TOOL_STARTED",
+        What::Refused { .. } => "TOOL_REFUSED",
+        What::Finished { .. } => "TOOL_EXECUTED",
+        What::Created { .. } => "TOOL_CREATED",
+        What::Reviewed { approved: true, .. } => "TOOL_APPROVED",
+        What::Reviewed {
+            approved: false, ..
+        } => "TOOL_DENIED",
+        What::Asked { .. } => "APPROVAL_ASKED",
+        What::Answered { .. } => "APPROVAL_ANSWERED",
+    }
+}

@@ -1,0 +1,90 @@
+//! What is done when the file does not end where the head says: after a crash, or after somebody was
+//! at the file.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+
+use super::seal::{Head, Key, stated};
+use super::{Journal, LONGEST_LINE};
+use crate::store::durable::Lock;
+use crate::store::kept::Now;
+
+impl Journal {
+    pub(super) fn recover(
+        &mut self,
+        _: &Lock,
+        key: &Key,
+        head: &mut Head,
+        sealed: &Now,
+    ) -> io::Result<()> {
+        let mut now = self.file.now()?;
+        // glee was stopped after a full file was given its number, and before the head said so.
+        let full = fs::symlink_metadata(self.place.full(head.files + 1));
+        if now.length < head.length && full.is_ok_and(|it| it.len() >= head.length) {
+            head.files += 1;
+            head.length = 0;
+        }
+        if now.length > head.length {
+            adopt(&now.file, key, head)?;
+            now = self.file.now()?;
+        }
+        if now.length > head.length {
+            self.set_aside(&now.file, head.length)?;
+        }
+        if now.length < head.length {
+            head.length = now.length;
+            if !ends_a_line(&now.file, now.length)? {
+                io::Write::write_all(&mut &*now.file, b"\n")?;
+                head.length += 1;
+            }
+        }
+        self.seal(key, head.clone(), sealed)
+    }
+
+    /// Keeps what is behind the last whole line, and takes it out of the journal.
+    fn set_aside(&self, file: &File, from: u64) -> io::Result<()> {
+        let mut torn = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(self.place.torn())?;
+        let mut rest = file;
+        rest.seek(SeekFrom::Start(from))?;
+        io::copy(&mut rest, &mut torn)?;
+        torn.sync_all()?;
+        file.set_len(from)?;
+        file.sync_all()
+    }
+}
+
+/// Takes in whole lines that continue the chain: glee was stopped after they were written, and before
+/// they were sealed.
+fn adopt(file: &File, key: &Key, head: &mut Head) -> io::Result<()> {
+    let mut reader = BufReader::new(file);
+    reader.seek(SeekFrom::Start(head.length))?;
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        (&mut reader)
+            .take(LONGEST_LINE as u64)
+            .read_until(b'\n', &mut line)?;
+        let Some(stated) = line.strip_suffix(b"\n").and_then(stated) else {
+            return Ok(());
+        };
+        if stated.seq != head.seq + 1 || key.mac(&head.mac, stated.body) != stated.mac {
+            return Ok(());
+        }
+        head.seq += 1;
+        head.mac = stated.mac;
+        head.length += line.len() as u64;
+    }
+}
+
+fn ends_a_line(file: &File, length: u64) -> io::Result<bool> {
+    let mut last = [b'\n'];
+    if length > 0 {
+        file.read_exact_at(&mut last, length - 1)?;
+    }
+    Ok(last == [b'\n'])
+}

@@ -1,0 +1,266 @@
+//! Whether a journal is whole: every line is where it was written, as it was written, and none is missing.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+use super::files::{self, Place};
+use super::seal::{Head, Key, Mac, stated};
+use super::{LONGEST_LINE, PATIENCE, latch, text};
+
+/// More are not told one by one.
+const MOST_PROBLEMS: usize = 20;
+
+#[derive(Debug, Default)]
+pub struct Report {
+    /// Lines that are what they were.
+    pub events: u64,
+    /// In the order of the files; the first is the first bad one.
+    pub problems: Vec<Problem>,
+    /// What is fine, and should be known.
+    pub notes: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Of the event that should be there.
+    pub seq: u64,
+    pub file: String,
+    /// From 1; 0 when it is about the whole file.
+    pub line: u64,
+    pub what: String,
+}
+
+/// Walks all files.
+pub fn verify(place: &Place) -> io::Result<Report> {
+    let mut report = Report::default();
+    let Some(scene) = Scene::open(place, &mut report)? else {
+        return Ok(report);
+    };
+    let mut walk = Walk {
+        key: scene.key,
+        report,
+        seq: 0,
+        mac: Mac::default(),
+    };
+    for (name, file) in scene.files {
+        match file {
+            Some(file) => walk.file(&name, file)?,
+            None => walk.problem(&name, 0, walk.seq + 1, "the file is missing"),
+        }
+    }
+    walk.end(&scene.head);
+    Ok(walk.report)
+}
+
+/// What can be told without reading the lines.
+pub fn look(place: &Place) -> io::Result<Report> {
+    let mut report = Report::default();
+    let Some(scene) = Scene::open(place, &mut report)? else {
+        return Ok(report);
+    };
+    report.events = scene.head.seq;
+    let mut last = 0;
+    for (name, file) in scene.files {
+        last = match &file {
+            Some(file) => file.metadata()?.len(),
+            None => 0,
+        };
+        let what = match file {
+            None if name != CURRENT || scene.head.length > 0 => "the file is missing",
+            Some(_) if name == CURRENT && last < scene.head.length => "the file was cut",
+            _ => continue,
+        };
+        report.problems.push(Problem {
+            seq: scene.head.seq,
+            file: name,
+            line: 0,
+            what: what.to_owned(),
+        });
+    }
+    if last > scene.head.length {
+        let more = last - scene.head.length;
+        report.notes.push(format!(
+            "{more} bytes stand behind the last sealed event; the next call takes them in or sets them aside"
+        ));
+    }
+    Ok(report)
+}
+
+const CURRENT: &str = "journal.jsonl";
+
+/// The files and the head as they were at one moment.
+struct Scene {
+    key: Key,
+    head: Head,
+    files: Vec<(String, Option<File>)>,
+}
+
+impl Scene {
+    /// `None` when there is nothing to verify; what is wrong with that is in the report.
+    fn open(place: &Place, report: &mut Report) -> io::Result<Option<Scene>> {
+        let current = files::open(&place.current())?;
+        let listed = files::list(&place.directory)?;
+        if current.is_none() && listed.full.is_empty() && !place.head().exists() {
+            return Ok(None);
+        }
+        // While nobody writes, all that is read belongs together.
+        let _alone = latch(place)?.hold(PATIENCE)?;
+        let listed = files::list(&place.directory)?;
+        for name in &listed.torn {
+            report.notes.push(format!(
+                "{name}: what a crash, or somebody, left behind the last whole line was moved there"
+            ));
+        }
+        let whole = |name: &str, what: &str| Problem {
+            seq: 1,
+            file: name.to_owned(),
+            line: 0,
+            what: what.to_owned(),
+        };
+        for name in &listed.unsealed {
+            report.problems.push(whole(
+                name,
+                "it cannot be verified: its key or its head was lost, or it was not made here; move it away when you have seen to it",
+            ));
+        }
+        let key = Key::load(&place.key())?;
+        let head = match files::open(&place.head())? {
+            Some(file) => text(&file)?,
+            None => String::new(),
+        };
+        let sealed = key.and_then(|key| Some((key.unseal(&head)?, key)));
+        let Some((head, key)) = sealed else {
+            report.problems.push(whole(
+                CURRENT,
+                "it cannot be verified: there is no sealed head of it on this machine",
+            ));
+            return Ok(None);
+        };
+        let mut opened = Vec::new();
+        for number in 1..=head.files {
+            let path = place.full(number);
+            opened.push((name_of(&path), files::open(&path)?));
+        }
+        opened.push((CURRENT.to_owned(), files::open(&place.current())?));
+        for (number, path) in listed.full {
+            if number == 0 || number > head.files {
+                let problem = whole(&name_of(&path), "glee gave no file this number");
+                report.problems.push(problem);
+            }
+        }
+        Ok(Some(Scene {
+            key,
+            head,
+            files: opened,
+        }))
+    }
+}
+
+fn name_of(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}
+
+/// Where the walk is in the chain.
+struct Walk {
+    key: Key,
+    report: Report,
+    /// Of the last line.
+    seq: u64,
+    mac: Mac,
+}
+
+impl Walk {
+    fn file(&mut self, name: &str, file: File) -> io::Result<()> {
+        let mut reader = BufReader::with_capacity(1 << 20, file);
+        let mut line = Vec::with_capacity(LONGEST_LINE);
+        for number in 1.. {
+            line.clear();
+            let read = (&mut reader)
+                .take(LONGEST_LINE as u64)
+                .read_until(b'\n', &mut line)?;
+            if read == 0 {
+                break;
+            }
+            match line.strip_suffix(b"\n") {
+                Some(line) => self.line(name, number, line),
+                None => {
+                    let what = "it is torn: it has no end, or is longer than any event";
+                    self.problem(name, number, self.seq + 1, what);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, name: &str, number: u64, line: &[u8]) {
+        let next = self.seq + 1;
+        let Some(stated) = stated(line) else {
+            self.problem(name, number, next, "it is not a line of a journal");
+            self.seq = next;
+            return;
+        };
+        let follows = self.key.mac(&self.mac, stated.body) == stated.mac;
+        if stated.seq == next && follows {
+            self.report.events += 1;
+        } else if stated.seq > next {
+            let missing = match stated.seq - 1 {
+                last if last == next => format!("event {next} is missing before it"),
+                last => format!("events {next} to {last} are missing before it"),
+            };
+            self.problem(name, number, next, &missing);
+        } else if stated.seq < next {
+            let what = format!("event {} has been here before", stated.seq);
+            self.problem(name, number, next, &what);
+        } else {
+            self.problem(name, number, next, "it is not what was written");
+        }
+        // What comes after is held against what the line says, so that one bad line is told once.
+        self.seq = stated.seq;
+        self.mac = stated.mac;
+    }
+
+    /// Whether the chain ends where the head says.
+    fn end(&mut self, head: &Head) {
+        let last = self.seq;
+        if last < head.seq {
+            let what = match head.seq - last {
+                1 => "the last event is missing".to_owned(),
+                many => format!("the last {many} events are missing"),
+            };
+            let what =
+                format!("{what}: the file was cut, or the machine went down before it was on disk");
+            self.problem(CURRENT, 0, last + 1, &what);
+        } else if last == head.seq + 1 && self.report.problems.is_empty() {
+            self.report.notes.push(format!(
+                "event {last} is not sealed yet: glee was stopped in between; the next call takes it in"
+            ));
+        } else if last > head.seq {
+            let what = format!(
+                "the sealed head stands at event {}, and {} more follow: it was put back, or the machine went down before it was on disk",
+                head.seq,
+                last - head.seq
+            );
+            self.problem(CURRENT, 0, head.seq + 1, &what);
+        } else if self.mac != head.mac {
+            self.problem(
+                CURRENT,
+                0,
+                last,
+                "the last event is not the one that was sealed",
+            );
+        }
+    }
+
+    fn problem(&mut self, file: &str, line: u64, seq: u64, what: &str) {
+        if self.report.problems.len() < MOST_PROBLEMS {
+            self.report.problems.push(Problem {
+                seq,
+                file: file.to_owned(),
+                line,
+                what: what.to_owned(),
+            });
+        }
+    }
+}
