@@ -19,11 +19,12 @@ use glee::project::Project;
 use glee::store::manifests;
 use glee_core::admit::{self, Gate, Invocation};
 use glee_core::event::{Event, What};
+use glee_core::model::{Origin, ToolSpec};
 use glee_core::outcome::Failure;
 use glee_core::policy::{Asking, ManifestApproval};
 use glee_core::port::{
     Answer, Anywhere, Approvals, Approver, Caller, Cancel, Consent, Kept, Later, Matter, Observer,
-    Question, Recalled, Secrets, Using, Waits,
+    Question, Recalled, Reviews, Secrets, Using, Waits,
 };
 use glee_core::rule;
 use glee_core::secret::Secret;
@@ -223,7 +224,8 @@ fn judged(root: &Path) -> Duration {
             },
             timeout: None,
             cancel: Cancel::never(),
-            party: std::sync::Arc::new(Waits),
+            party: Arc::new(Waits),
+            approval: None,
         })
     };
     assert!(judge().unwrap().is_empty());
@@ -250,6 +252,7 @@ fn gate(root: &Path) {
         approver: Arc::new(Nobody),
         approvals: Arc::new(Nobody),
         secrets: Arc::new(Nobody),
+        reviews: Arc::new(Nobody),
     };
     let call = Invocation {
         id: Uuid::now_v7(),
@@ -382,6 +385,12 @@ impl Approvals for Nobody {
 
     fn start(&self, _: &Consent, _: &Matter<'_>, _: Uuid) -> Result<Box<dyn Using>, Failure> {
         unreachable!("nobody has to be asked")
+    }
+}
+
+impl Reviews for Nobody {
+    fn origin(&self, spec: &ToolSpec) -> Origin {
+        spec.origin.clone()
     }
 }
 

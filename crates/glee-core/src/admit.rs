@@ -8,17 +8,18 @@ use futures_util::future::{Either, select};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use crate::catalog;
 use crate::consent::{self, Before, Reply, ask};
 use crate::elicit::elicit;
 use crate::event::{Step, Witness};
 use crate::json;
-use crate::model::ToolSpec;
+use crate::model::{Approval, Exec, ToolSpec};
 use crate::outcome::{Failure, FailureKind};
-use crate::permission::{Grant, SecretNeed};
+use crate::permission::{Grant, Network, SecretNeed};
 use crate::policy::{self, Case, Decision, Rule, Verdict};
 use crate::port::{
     Approvals, Approver, Caller, Cancel, Consent, Deed, Files, Matter, Opinion, Party, Principles,
-    Secrets,
+    Reviews, Secrets,
 };
 use crate::rule::autonomy::Severity;
 use crate::rule::permit;
@@ -51,6 +52,7 @@ pub struct Gate {
     pub approver: Arc<dyn Approver>,
     pub approvals: Arc<dyn Approvals>,
     pub secrets: Arc<dyn Secrets>,
+    pub reviews: Arc<dyn Reviews>,
 }
 
 /// A service that has a say in every call.
@@ -136,13 +138,14 @@ impl Admitted {
     }
 }
 
-/// Elicit, fill, check, judge, ask, secrets, grant: each step may refuse, and then the tool does not run.
+/// Review, elicit, fill, check, judge, ask, secrets, grant: each step may refuse, and then the tool does not run.
 pub async fn admit(
     gate: &Gate,
     spec: Arc<ToolSpec>,
     call: &Invocation,
     witness: &mut dyn Witness,
 ) -> Result<Admitted, Failure> {
+    review(gate, &spec, witness)?;
     let recalled = consent::recall(gate, &spec, call)?;
     let mut args = match &recalled {
         Some(before) => before.args().clone(),
@@ -175,6 +178,8 @@ pub async fn admit(
             },
         }
     };
+    // People take their time to answer, and the tool's files may be other ones by then.
+    offered(gate, &spec)?;
     let secrets = secrets(gate, &spec)?;
     let timeout = call
         .timeout
@@ -193,6 +198,75 @@ pub async fn admit(
         consent,
         spec,
     })
+}
+
+/// Admits a run of a tool that nobody has approved, for the person who is about to decide: without
+/// network, secrets or anything to write, and only where nobody would be asked.
+pub async fn trial(
+    gate: &Gate,
+    spec: &ToolSpec,
+    call: &Invocation,
+    witness: &mut dyn Witness,
+) -> Result<Admitted, Failure> {
+    let mut spec = spec.clone();
+    // What the sandbox does not hold is not tried.
+    if !matches!(spec.exec, Exec::Command(_) | Exec::Python(_)) {
+        let why = format!("`{}` does not run in the sandbox", spec.name);
+        return Err(Failure::new(FailureKind::PermissionDenied, why));
+    }
+    spec.permissions.network = Network::None;
+    spec.permissions.write.clear();
+    spec.permissions.secrets.clear();
+    // This is what the person is about to say.
+    spec.approval = Approval::Never;
+    let mut args = call.args.clone();
+    fill(&spec, &mut args)?;
+    check(&spec, &args)?;
+    let asks = judge(gate, &spec, &args, call, witness)?;
+    let unsure = consult(gate, &spec, call, witness).await?;
+    if let Some(reason) = asks.or(unsure) {
+        let why = format!("`{}` runs only when a person approves: {reason}", spec.name);
+        return Err(Failure::new(FailureKind::ApprovalRequired, why));
+    }
+    Ok(Admitted {
+        id: call.id,
+        args,
+        secrets: SecretValues::default(),
+        grant: spec.permissions.grant(&gate.root),
+        root: gate.root.clone(),
+        timeout: spec.limits.timeout,
+        cancel: call.cancel.clone(),
+        party: call.party.clone(),
+        amended: false,
+        consent: Consent::NotNeeded,
+        spec: Arc::new(spec),
+    })
+}
+
+/// A tool that an agent made runs only as a person has approved it.
+fn review(gate: &Gate, spec: &ToolSpec, witness: &mut dyn Witness) -> Result<(), Failure> {
+    if !spec.origin.is_agent() {
+        return Ok(());
+    }
+    let offered = offered(gate, spec);
+    witness.step(Step {
+        by: "review".to_owned(),
+        decision: match &offered {
+            Ok(()) => Decision::Allow,
+            Err(failure) => Decision::Deny {
+                reason: failure.message.clone(),
+            },
+        },
+    });
+    offered
+}
+
+/// Whether it is what was approved, as it is at this moment.
+fn offered(gate: &Gate, spec: &ToolSpec) -> Result<(), Failure> {
+    match spec.origin.is_agent() {
+        true => catalog::offer(&spec.name, &gate.reviews.origin(spec)),
+        false => Ok(()),
+    }
 }
 
 /// The arguments, with what was asked for. A caller who is gone need not be asked any more.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use serde_json::{Map, Value};
 
-use crate::model::ToolSpec;
+use crate::model::{Origin, Standing, ToolSpec};
 use crate::name;
 use crate::outcome::{Failure, FailureKind};
 use crate::prompt::Prompt;
@@ -40,12 +40,14 @@ impl Catalog {
         self.0.load_full()
     }
 
-    /// Replaces everything at once. What has a broken document now keeps its last good version.
+    /// Replaces everything at once. What has a broken document now keeps its last good version, unless
+    /// an agent made it: what people approved is no longer what is there.
     pub fn replace(&self, mut next: Snapshot) {
         let before = self.snapshot();
-        next.tools.keep_last_good(&before.tools);
-        next.prompts.keep_last_good(&before.prompts);
-        next.resources.keep_last_good(&before.resources);
+        let is_own = |it: &ToolSpec| !it.origin.is_agent();
+        next.tools.keep_last_good(&before.tools, is_own);
+        next.prompts.keep_last_good(&before.prompts, |_| true);
+        next.resources.keep_last_good(&before.resources, |_| true);
         self.0.store(Arc::new(next));
     }
 }
@@ -86,6 +88,12 @@ impl Snapshot {
 
     pub fn tools(&self) -> impl Iterator<Item = &Arc<ToolSpec>> {
         self.tools.good.values()
+    }
+
+    /// The tools that agents are shown.
+    pub fn offered(&self) -> impl Iterator<Item = &Arc<ToolSpec>> {
+        self.tools()
+            .filter(|it| offer(&it.name, &it.origin).is_ok())
     }
 
     pub fn prompts(&self) -> impl Iterator<Item = &Arc<Prompt>> {
@@ -143,6 +151,27 @@ impl Snapshot {
     }
 }
 
+/// The one rule of which tools are shown to agents and can be called at all; an `Err` says why not.
+pub fn offer(name: &str, origin: &Origin) -> Result<(), Failure> {
+    let Origin::Agent { creator, standing } = origin else {
+        return Ok(());
+    };
+    match standing {
+        Standing::Approved => Ok(()),
+        Standing::Pending => Err(Failure::new(
+            FailureKind::ApprovalRequired,
+            format!("`{name}` was made by the agent `{creator}`, and waits for a person's review"),
+        )
+        .hint(format!(
+            "a person looks at it with `glee tools review {name}`"
+        ))),
+        Standing::Denied { reason } => Err(Failure::new(
+            FailureKind::ApprovalDenied,
+            format!("a person refused the tool `{name}`: {reason}"),
+        )),
+    }
+}
+
 impl<T> Default for Shelf<T> {
     fn default() -> Shelf<T> {
         Shelf {
@@ -153,9 +182,9 @@ impl<T> Default for Shelf<T> {
 }
 
 impl<T> Shelf<T> {
-    fn keep_last_good(&mut self, before: &Shelf<T>) {
+    fn keep_last_good(&mut self, before: &Shelf<T>, may_be_kept: impl Fn(&T) -> bool) {
         for name in self.broken.keys() {
-            if let Some(last_good) = before.good.get(name) {
+            if let Some(last_good) = before.good.get(name).filter(|it| may_be_kept(it)) {
                 self.good.insert(name.clone(), last_good.clone());
             }
         }

@@ -6,6 +6,8 @@
 use serde_json::Value;
 
 use crate::json::{self, JsonError};
+use crate::model::{Example, Format, ToolSpec};
+use crate::outcome::Output;
 
 /// Stands for a bare `...` once the text is JSON. No document can hold it by accident.
 const REST: &str = "\u{0}rest";
@@ -41,6 +43,24 @@ impl Expected {
     /// The first place where the actual value is not as expected, or nothing.
     pub fn difference(&self, actual: &Value) -> Option<String> {
         difference(&self.0, actual, "")
+    }
+}
+
+/// Whether the output is what an example of the tool promises; an `Err` says what is not.
+pub fn compare(spec: &ToolSpec, example: &Example, output: &Output) -> Result<(), String> {
+    if !output.warnings.is_empty() {
+        return Err(output.warnings.join("; "));
+    }
+    let Some(expected) = &example.expected else {
+        return Ok(());
+    };
+    match (spec.outputs.format, &output.value) {
+        (Format::Text, Value::String(actual)) if text_matches(expected, actual) => Ok(()),
+        (Format::Text, actual) => Err(format!("expected {expected:?}, got {actual}")),
+        (Format::Json | Format::Content, actual) => match Expected::parse(expected) {
+            Err(err) => Err(format!("expected_output is {err}")),
+            Ok(expected) => expected.difference(actual).map_or(Ok(()), Err),
+        },
     }
 }
 

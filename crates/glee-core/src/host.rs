@@ -73,6 +73,36 @@ impl HostPattern {
         }
     }
 
+    /// Whether the pattern covers whatever the other one covers.
+    pub fn holds(&self, other: &HostPattern) -> bool {
+        if self.port.is_some() && self.port != other.port {
+            return false;
+        }
+        match (&self.host, &other.host) {
+            (Host::Name(name), Host::Name(other)) => name == other,
+            (Host::Below(parent), Host::Below(other)) if parent == other => true,
+            (Host::Below(parent), Host::Name(other) | Host::Below(other)) => other
+                .strip_suffix(parent.as_str())
+                .is_some_and(|left| left.ends_with('.')),
+            (Host::Range { bits, .. }, Host::Range { base, bits: other }) => {
+                bits <= other && self.covers(*base)
+            }
+            (Host::Name(_), _) | (Host::Below(_), _) | (Host::Range { .. }, _) => false,
+        }
+    }
+
+    /// Whether it opens no address but public ones.
+    pub fn is_public(&self) -> bool {
+        match &self.host {
+            Host::Name(name) => name != "localhost",
+            Host::Below(_) => true,
+            Host::Range { base, bits } => {
+                let whole = if base.is_ipv4() { 32 } else { 128 };
+                *bits == whole && is_public(*base)
+            }
+        }
+    }
+
     /// Whether the pattern can name an address at all.
     pub fn names_addresses(&self) -> bool {
         match &self.host {

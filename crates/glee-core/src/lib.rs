@@ -5,7 +5,9 @@
 //! Start reading at [`runtime::Runtime::invoke`].
 
 pub mod admit;
+pub mod authority;
 pub mod catalog;
+pub mod ceiling;
 pub mod consent;
 pub mod content;
 pub mod elicit;
@@ -22,6 +24,7 @@ pub mod permission;
 pub mod policy;
 pub mod port;
 pub mod prompt;
+pub mod protect;
 pub mod redact;
 pub mod resource;
 pub mod rule;

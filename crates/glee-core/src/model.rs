@@ -369,5 +369,33 @@ pub struct Example {
 pub enum Origin {
     BuiltIn,
     User,
-    Agent { creator: String },
+    Agent { creator: String, standing: Standing },
+}
+
+impl Origin {
+    pub fn is_agent(&self) -> bool {
+        matches!(self, Origin::Agent { .. })
+    }
+}
+
+/// What people have decided about a tool that an agent made, as it is now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Standing {
+    /// Nobody has looked at it, or it has changed since.
+    #[default]
+    Pending,
+    Approved,
+    Denied {
+        reason: String,
+    },
+}
+
+impl Standing {
+    pub fn name(&self) -> &'static str {
+        match self {
+            Standing::Pending => "pending",
+            Standing::Approved => "approved",
+            Standing::Denied { .. } => "denied",
+        }
+    }
 }

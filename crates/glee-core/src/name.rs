@@ -63,7 +63,6 @@ pub fn is_model_safe(name: &str) -> bool {
 /// two alike, also not to those who fold case and dashes.
 pub fn for_models<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let names: Vec<&str> = names.into_iter().collect();
-    let fold = |name: &str| name.to_ascii_lowercase().replace('-', "_");
     let mut taken = HashSet::new();
     // Whoever can keep its name keeps it, so that a name never comes to mean another tool.
     let kept: Vec<Option<String>> = names
@@ -94,6 +93,26 @@ pub fn for_models<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
         .zip(kept)
         .map(|(name, kept)| kept.unwrap_or_else(|| change(name)))
         .collect()
+}
+
+/// The one of these names that somebody could take the new one for, or that models are shown so.
+pub fn look_alike<'a>(new: &str, names: &[&'a str]) -> Option<&'a str> {
+    let new = fold(new);
+    let shown = for_models(names.iter().copied());
+    names
+        .iter()
+        .zip(&shown)
+        .find(|(own, shown)| fold(own) == new || fold(shown) == new)
+        .map(|(own, _)| *own)
+}
+
+/// Whether a name looks like one of glee's own.
+pub fn is_reserved(name: &str) -> bool {
+    fold(name).starts_with(RESERVED_PREFIX)
+}
+
+fn fold(name: &str) -> String {
+    name.to_lowercase().replace('-', "_")
 }
 
 fn is_allowed(c: char) -> bool {
@@ -183,6 +202,23 @@ mod tests {
         let shown = for_models([long.as_str(), long.as_str()]);
         assert!(shown.iter().all(|it| is_model_safe(it)));
         assert_ne!(shown[0], shown[1]);
+    }
+
+    #[test]
+    fn names_that_look_alike() {
+        let names = ["web_search", "a.b", "Käse"];
+        for (new, like) in [
+            ("web_search", Some("web_search")),
+            ("Web-Search", Some("web_search")),
+            ("a_b", Some("a.b")),
+            ("A-B", Some("a.b")),
+            ("k_se", Some("Käse")),
+            ("web_search_2", None),
+            ("websearch", None),
+        ] {
+            assert_eq!(look_alike(new, &names), like, "{new}");
+        }
+        assert!(is_reserved("Glee-tool") && !is_reserved("gleeful"));
     }
 
     #[test]

@@ -5,6 +5,8 @@ use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
 use crate::host::HostPattern;
+use crate::port::Files;
+use crate::protect;
 
 /// Asked, as the author wrote it: paths may be relative to the project's root.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,39 +63,48 @@ pub struct Grant {
 }
 
 impl Permissions {
-    /// What these permissions ask beyond the ceiling, each in the words of a manifest.
-    pub fn beyond(&self, ceiling: &Ceiling, root: &Path) -> Vec<String> {
-        let mut excess = Vec::new();
-        match (&self.network, &ceiling.network) {
-            (Network::None, _) | (_, Network::Public) => {}
-            (Network::Public, _) => excess.push("network: true".to_owned()),
-            (Network::Hosts(asked), Network::Hosts(allowed)) => {
-                let extra = asked.iter().filter(|it| !allowed.contains(it));
-                excess.extend(extra.map(|it| format!("network host {it}")));
-            }
-            (Network::Hosts(asked), Network::None) => {
-                excess.extend(asked.iter().map(|it| format!("network host {it}")));
+    /// What these permissions ask beyond the ceiling, each in the words of a manifest. Paths are
+    /// compared by name and again where they lead, so that neither `..` nor a link gets past.
+    pub fn beyond(&self, ceiling: &Ceiling, root: &Path, files: &dyn Files) -> Vec<String> {
+        let mut excess = self.network.beyond(&ceiling.network);
+        let inside = |asked: &str, allowed: &[String]| {
+            let asked = absolute(root, asked);
+            let real = files.resolve(&asked);
+            allowed.iter().any(|it| {
+                let allowed = absolute(root, it);
+                asked.starts_with(&allowed) && real.starts_with(files.resolve(&allowed))
+            })
+        };
+        for path in &self.read {
+            if is_pattern(path) || !inside(path, &ceiling.read) {
+                excess.push(format!("read {path}"));
             }
         }
-        let mut paths = |verb: &str, asked: &[String], allowed: &[String]| {
-            for path in asked {
-                let asked = absolute(root, path);
-                if !allowed
-                    .iter()
-                    .any(|it| asked.starts_with(absolute(root, it)))
-                {
-                    excess.push(format!("{verb} {path}"));
-                }
+        for path in &self.write {
+            let asked = absolute(root, path);
+            let never = |it: &Path| protect::from_agents(it, root, files.home());
+            if never(&asked) || never(&files.resolve(&asked)) {
+                excess.push(format!("write {path} (no agent's tool may write there)"));
+            } else if is_pattern(path) || !inside(path, &ceiling.write) {
+                excess.push(format!("write {path}"));
             }
-        };
-        paths("read", &self.read, &ceiling.read);
-        paths("write", &self.write, &ceiling.write);
+        }
         let extra = self
             .secrets
             .keys()
             .filter(|it| !ceiling.secrets.contains(it));
         excess.extend(extra.map(|it| format!("secret {it}")));
         excess
+    }
+
+    /// These permissions as the most that others may be.
+    pub fn as_ceiling(&self) -> Ceiling {
+        Ceiling {
+            network: self.network.clone(),
+            read: self.read.clone(),
+            write: self.write.clone(),
+            secrets: self.secrets.keys().cloned().collect(),
+        }
     }
 
     pub fn grant(&self, root: &Path) -> Grant {
@@ -103,6 +114,47 @@ impl Permissions {
             write: self.write.iter().map(|it| absolute(root, it)).collect(),
         }
     }
+}
+
+impl Network {
+    fn beyond(&self, ceiling: &Network) -> Vec<String> {
+        let asked = match self {
+            Network::None => return Vec::new(),
+            Network::Public if *ceiling == Network::Public => return Vec::new(),
+            Network::Public => return vec!["network: true".to_owned()],
+            Network::Hosts(asked) => asked,
+        };
+        let is_inside = |it: &HostPattern| match ceiling {
+            Network::None => false,
+            // An entry that names an address opens it also where it is private.
+            Network::Public => it.is_public(),
+            Network::Hosts(allowed) => allowed.iter().any(|allowed| allowed.holds(it)),
+        };
+        let extra = asked.iter().filter(|it| !is_inside(it));
+        extra.map(|it| format!("network host {it}")).collect()
+    }
+}
+
+impl fmt::Display for Ceiling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let listed = |it: &[String]| match it.is_empty() {
+            true => "nothing".to_owned(),
+            false => it.join(", "),
+        };
+        write!(
+            f,
+            "network: {}; read: {}; write: {}; secrets: {}",
+            self.network,
+            listed(&self.read),
+            listed(&self.write),
+            listed(&self.secrets)
+        )
+    }
+}
+
+/// Paths are no patterns. One that looks like a pattern is not what its author takes it for.
+fn is_pattern(path: &str) -> bool {
+    path.contains(['*', '?', '['])
 }
 
 /// A manifest's path as an absolute one: relative ones start at the project's root, and `.` and
@@ -124,6 +176,7 @@ pub fn absolute(root: &Path, path: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::port::Anywhere;
 
     #[test]
     fn absolute_paths() {
@@ -158,7 +211,7 @@ mod tests {
             secrets: [("KEY".to_owned(), SecretNeed::Optional)].into(),
         };
         assert_eq!(
-            asked.beyond(&ceiling, root),
+            asked.beyond(&ceiling, root, &Anywhere),
             [
                 "network host x.test",
                 "read ../root-evil",
@@ -172,11 +225,114 @@ mod tests {
             network: Network::Public,
             ..Permissions::default()
         };
-        assert_eq!(public.beyond(&ceiling, root), ["network: true"]);
+        assert_eq!(public.beyond(&ceiling, root, &Anywhere), ["network: true"]);
         assert!(
             Permissions::default()
-                .beyond(&Ceiling::default(), root)
+                .beyond(&Ceiling::default(), root, &Anywhere)
                 .is_empty()
         );
+    }
+    /// A machine on which `link` leads out of the project and `src` is where it says.
+    struct Linked;
+
+    impl Files for Linked {
+        fn home(&self) -> Option<&Path> {
+            Some(Path::new("/home/ada"))
+        }
+
+        fn resolve(&self, path: &Path) -> PathBuf {
+            match path.strip_prefix("/p/root/src/link") {
+                Ok(rest) => Path::new("/etc").join(rest),
+                Err(_) => path.to_owned(),
+            }
+        }
+    }
+
+    #[test]
+    fn no_spelling_of_a_path_gets_past_the_ceiling() {
+        let root = Path::new("/p/root");
+        let ceiling = Ceiling {
+            read: vec!["src/".into()],
+            write: vec!["./out".into(), ".glee/".into()],
+            ..Ceiling::default()
+        };
+        let excess = |read: &[&str], write: &[&str]| {
+            let asked = Permissions {
+                read: read.iter().map(|it| (*it).to_owned()).collect(),
+                write: write.iter().map(|it| (*it).to_owned()).collect(),
+                ..Permissions::default()
+            };
+            asked.beyond(&ceiling, root, &Linked).len()
+        };
+        for inside in ["src", "src/", "./src//a", "/p/root/src/a", "src/a/../b"] {
+            assert_eq!(excess(&[inside], &[]), 0, "{inside}");
+        }
+        for outside in [
+            "..",
+            ".",
+            "./.././root",
+            "src/..",
+            "src/../srcs",
+            "srcs",
+            "SRC",
+            "/",
+            "//",
+            "/p/root",
+            "src/link",
+            "src/link/x",
+            "src/**",
+            "*",
+            "src/[a]",
+        ] {
+            assert_eq!(excess(&[outside], &[]), 1, "{outside}");
+        }
+        assert_eq!(excess(&[], &["out", "out/deep"]), 0);
+        for never in [
+            ".glee",
+            ".glee/",
+            ".glee/cache",
+            "out/../.glee/tools",
+            "/p/root/.glee/reviews",
+            "/home/ada/.bashrc",
+        ] {
+            assert_eq!(excess(&[], &[never]), 1, "{never}");
+        }
+    }
+
+    #[test]
+    fn hosts_are_compared_as_sets() {
+        let network =
+            |hosts: &[&str]| Network::Hosts(hosts.iter().map(|it| it.parse().unwrap()).collect());
+        let ceiling = network(&["*.example.com", "one.test:443", "10.0.0.0/8"]);
+        for (asked, inside) in [
+            ("a.example.com", true),
+            ("a.b.example.com:80", true),
+            ("*.b.example.com", true),
+            ("*.example.com", true),
+            ("example.com", false),
+            ("notexample.com", false),
+            ("*.com", false),
+            ("one.test:443", true),
+            ("one.test", false),
+            ("one.test:80", false),
+            ("10.1.0.0/16", true),
+            ("10.1.2.3:80", true),
+            ("10.0.0.0/7", false),
+            ("11.0.0.1", false),
+        ] {
+            let excess = network(&[asked]).beyond(&ceiling);
+            assert_eq!(excess.is_empty(), inside, "{asked}");
+        }
+        for (asked, inside) in [
+            ("a.example.com", true),
+            ("localhost", false),
+            ("127.0.0.1:80", false),
+            ("169.254.169.254", false),
+            ("8.8.8.8", true),
+            ("8.8.8.0/24", false),
+        ] {
+            let excess = network(&[asked]).beyond(&Network::Public);
+            assert_eq!(excess.is_empty(), inside, "{asked}");
+        }
     }
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::model::{Approval, Origin, ToolSpec};
+use crate::ceiling;
+use crate::model::{Approval, ToolSpec};
 use crate::permission::Ceiling;
 use crate::port::{Caller, Files};
 use crate::rule::place::Ground;
@@ -169,11 +170,7 @@ impl Rule for ManifestApproval {
     fn judge(&self, case: &Case<'_>) -> Result<Decision, String> {
         Ok(match &case.spec.approval {
             Approval::Never => Decision::Allow,
-            _ if self.of == Asking::AgentsTools
-                && !matches!(case.spec.origin, Origin::Agent { .. }) =>
-            {
-                Decision::Allow
-            }
+            _ if self.of == Asking::AgentsTools && !case.spec.origin.is_agent() => Decision::Allow,
             Approval::Always { reason } => Decision::Ask {
                 reason: reason.clone(),
             },
@@ -215,10 +212,10 @@ impl Rule for AgentCeiling {
     }
 
     fn judge(&self, case: &Case<'_>) -> Result<Decision, String> {
-        if !matches!(case.spec.origin, Origin::Agent { .. }) {
+        if !case.spec.origin.is_agent() {
             return Ok(Decision::Allow);
         }
-        let excess = case.spec.permissions.beyond(&self.0, case.root);
+        let excess = ceiling::beyond(case.spec, &self.0, case.root, case.files);
         if excess.is_empty() {
             return Ok(Decision::Allow);
         }

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::admit::Admitted;
 use crate::elicit::Asked;
 use crate::event::Event;
-use crate::model::ToolSpec;
+use crate::model::{Origin, ToolSpec};
 use crate::outcome::{Failure, FailureKind, Held};
 use crate::secret::Secret;
 use crate::shape::Raw;
@@ -304,6 +304,12 @@ impl Files for Anywhere {
     fn resolve(&self, path: &Path) -> PathBuf {
         path.to_owned()
     }
+}
+
+/// Knows what people decided about the tools that agents made.
+pub trait Reviews: Send + Sync {
+    /// Who made the tool, and what people think of it as it stands on disk at this moment.
+    fn origin(&self, spec: &ToolSpec) -> Origin;
 }
 
 /// Looks up secrets by name.

@@ -6,12 +6,14 @@ use std::time::{Duration, SystemTime};
 
 use futures_util::FutureExt;
 use serde_json::{Map, Value};
+use uuid::Uuid;
 
 use crate::admit::{self, Admitted, Gate, Invocation, admit};
 use crate::catalog::Catalog;
 use crate::event::{Event, Step, What, Witness};
 use crate::model::ToolSpec;
 use crate::outcome::{Failure, FailureKind, Held, Meta, Outcome, Output};
+use crate::policy::Decision;
 use crate::port::{Clock, Consent, Executor, Matter, Observer, Ready, Using};
 use crate::redact::Redactor;
 use crate::shape::shape;
@@ -27,9 +29,19 @@ pub struct Runtime {
 impl Runtime {
     /// Runs one call. There is always an outcome: what goes wrong is part of it.
     pub async fn invoke(&self, call: Invocation) -> Outcome {
+        self.answer(call, Admission::Call).await
+    }
+
+    /// Runs an example of a tool that nobody has approved, for the person who is about to decide; see
+    /// [`admit::trial`]. It is recorded like any other call.
+    pub async fn trial(&self, spec: Arc<ToolSpec>, call: Invocation) -> Outcome {
+        self.answer(call, Admission::Trial(spec)).await
+    }
+
+    async fn answer(&self, call: Invocation, admission: Admission) -> Outcome {
         let began = self.clock.now();
         let mut meta = Meta::default();
-        let result = AssertUnwindSafe(self.call(&call, &mut meta))
+        let result = AssertUnwindSafe(self.call(&call, admission, &mut meta))
             .catch_unwind()
             .await
             .unwrap_or_else(|_| {
@@ -67,9 +79,18 @@ impl Runtime {
         admit::preview(&self.gate, spec, call)
     }
 
-    async fn call(&self, call: &Invocation, meta: &mut Meta) -> Result<Output, Failure> {
+    async fn call(
+        &self,
+        call: &Invocation,
+        admission: Admission,
+        meta: &mut Meta,
+    ) -> Result<Output, Failure> {
         let mut record = Record::of(call, call.args.clone(), self.clock.now());
-        let spec = match self.catalog.snapshot().find(&call.tool) {
+        let found = match &admission {
+            Admission::Call => self.catalog.snapshot().find(&call.tool),
+            Admission::Trial(spec) => Ok(spec.clone()),
+        };
+        let spec = match found {
             Ok(spec) => spec,
             Err(failure) => return Err(self.refuse(&record, failure).await),
         };
@@ -84,7 +105,11 @@ impl Runtime {
             redactor: &redactor,
             record: &mut record,
         };
-        let admitted = match admit(&self.gate, spec, call, &mut hearing).await {
+        let admitted = match admission {
+            Admission::Call => admit(&self.gate, spec, call, &mut hearing).await,
+            Admission::Trial(_) => admit::trial(&self.gate, &spec, call, &mut hearing).await,
+        };
+        let admitted = match admitted {
             Ok(admitted) => admitted,
             Err(failure) => return Err(self.refuse(&record, redactor.failure(failure)).await),
         };
@@ -155,6 +180,35 @@ impl Runtime {
             .iter()
             .map(|it| it.observe(event))
             .fold(Ok(()), Result::and)
+    }
+
+    /// Records what somebody does with a tool outside of any call. What cannot be recorded is not to be
+    /// done.
+    pub fn note(
+        &self,
+        tool: &str,
+        document: Option<[u8; 32]>,
+        actor: &str,
+        what: What,
+    ) -> Result<(), Failure> {
+        let event = Event {
+            id: Uuid::now_v7(),
+            at: self.clock.now(),
+            tool: tool.to_owned(),
+            document,
+            actor: actor.to_owned(),
+            args: Map::new(),
+            held: None,
+            trail: Vec::new(),
+            what,
+        };
+        self.tell(&event).map_err(|err| {
+            Failure::new(
+                FailureKind::AuditUnavailable,
+                format!("nothing was done, because it cannot be recorded: {err}"),
+            )
+            .hint("make `.glee/audit` writable and free some disk space")
+        })
     }
 
     async fn refuse(&self, record: &Record<'_>, failure: Failure) -> Failure {
@@ -242,7 +296,18 @@ struct Hearing<'a, 'b> {
 
 impl Witness for Hearing<'_, '_> {
     fn step(&mut self, step: Step) {
-        self.record.trail.push(step);
+        // A reason may tell of an argument, and an argument may hold a secret.
+        let redacted = |reason: String| self.redactor.text(reason);
+        let decision = match step.decision {
+            Decision::Allow => Decision::Allow,
+            Decision::Ask { reason } => Decision::Ask {
+                reason: redacted(reason),
+            },
+            Decision::Deny { reason } => Decision::Deny {
+                reason: redacted(reason),
+            },
+        };
+        self.record.trail.push(Step { decision, ..step });
     }
 
     fn tell(&mut self, actor: &str, args: &Map<String, Value>, what: What) {
@@ -254,6 +319,13 @@ impl Witness for Hearing<'_, '_> {
         // What the record cannot take stops the call when it would start.
         let _ = self.runtime.tell(&event);
     }
+}
+
+/// How a call comes to be made.
+enum Admission {
+    Call,
+    /// Of this tool, which nobody has approved.
+    Trial(Arc<ToolSpec>),
 }
 
 /// What is known of a call so far, for those who record it.

@@ -3,16 +3,19 @@
 mod answers;
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use glee_core::admit::{Consulted, Gate, Invocation};
 use glee_core::catalog::{Catalog, Snapshot};
-use glee_core::model::ToolSpec;
+use glee_core::event::What;
+use glee_core::model::{Origin, Standing, ToolSpec};
 use glee_core::outcome::{Failure, FailureKind, Outcome};
 use glee_core::policy::{AgentCeiling, Asking, Case, ManifestApproval, Rule, Verdict, objections};
-use glee_core::port::{Approver, Boot, Caller, Cancel, Clock, Files, Party, Secrets};
+use glee_core::port::{
+    self, Approver, Boot, Caller, Cancel, Clock, Files, Party, Reviews as _, Secrets, Waits,
+};
 use glee_core::resource::Contents;
 use glee_core::rule;
 use glee_core::rule::autonomy::{Autonomy, Level};
@@ -27,7 +30,7 @@ use uuid::Uuid;
 
 use crate::approve::ledger::Ledger;
 use crate::approve::principles::Service;
-use crate::config::standing::{self, Standing};
+use crate::config::standing;
 use crate::config::{self, Config, Fsync, Mcp, PrinciplesService, Sandboxing};
 use crate::dialect::{document, prompt, resource};
 use crate::exec::http::HttpPolicy;
@@ -35,6 +38,8 @@ use crate::exec::{self, Cage, Egress, Executors, Stay};
 use crate::observe::audit::{self, Audit, Settings};
 use crate::project::Project;
 use crate::store::approvals::Approvals;
+use crate::store::paths::Paths;
+use crate::store::reviews::Reviews;
 use crate::store::{digest, documents, manifests, resources};
 
 #[derive(Debug, Error)]
@@ -59,6 +64,7 @@ pub struct App {
     prepared: Once,
     elicitation: bool,
     digests: Mutex<Digests>,
+    reviewed: Arc<Reviewed>,
 }
 
 /// The digests of one snapshot's tools, as far as somebody asked for them.
@@ -143,16 +149,21 @@ impl App {
             project.standing_rules(),
             standing_rules(&project)?,
         ));
+        let reviewed = Arc::new(Reviewed {
+            root: project.root().to_owned(),
+            records: Reviews::new(project.reviews()),
+        });
         let runtime = Runtime {
-            catalog: Catalog::new(load(&project, &natives, Compile::AtFirstUse)?),
+            catalog: Catalog::new(load(&project, &natives, &reviewed, Compile::AtFirstUse)?),
             gate: Gate {
                 root: project.root().to_owned(),
                 rules: rules(&config, wiring.allowed_permissions.as_deref()),
-                files: Arc::new(Disk::new()),
+                files: Arc::new(Paths::of_this_machine()),
                 principles: config.principles.map(consulted),
                 approver: wiring.approver,
                 approvals: ledger.clone(),
                 secrets: wiring.secrets,
+                reviews: reviewed.clone(),
             },
             executor: Arc::new(Executors::new(
                 HttpPolicy {
@@ -184,6 +195,7 @@ impl App {
             prepared: Once::new(),
             elicitation: config.approvals.elicitation,
             digests,
+            reviewed,
         })
     }
 
@@ -209,7 +221,7 @@ impl App {
     /// Takes in what changed on disk. A document that is broken now keeps its last good version.
     pub fn reload(&self) -> Result<(), OpenError> {
         // A schema that cannot be used must not replace one that can.
-        let next = load(&self.project, &self.natives, Compile::Now)?;
+        let next = load(&self.project, &self.natives, &self.reviewed, Compile::Now)?;
         self.runtime.catalog.replace(next);
         // What is broken allows nothing: somebody may have meant to take a rule out.
         let rules = standing_rules(&self.project);
@@ -288,6 +300,62 @@ impl App {
     /// Answers a call that is not even looked at; it is recorded all the same.
     pub async fn turn_away(&self, call: Call, why: Failure) -> Outcome {
         self.runtime.turn_away(invocation(call), why).await
+    }
+
+    /// What is known of the tools that agents made.
+    pub fn review_records(&self) -> &Reviews {
+        &self.reviewed.records
+    }
+
+    /// Who made a tool, and what people think of it as it is on disk now.
+    pub fn origin(&self, spec: &ToolSpec) -> Origin {
+        self.reviewed.origin(spec)
+    }
+
+    /// The digest of a tool as it is on disk now; nothing when that is not what was read.
+    pub fn fresh_digest(&self, spec: &ToolSpec) -> Option<String> {
+        self.reviewed.digest(spec)
+    }
+
+    /// Where paths lead.
+    pub fn files(&self) -> &dyn Files {
+        &*self.runtime.gate.files
+    }
+
+    /// The config as it is on disk now.
+    pub fn config(&self) -> Result<Config, OpenError> {
+        read_config(&self.project)
+    }
+
+    /// Records what somebody does with a tool outside of any call.
+    pub fn note(
+        &self,
+        tool: &str,
+        document: Option<[u8; 32]>,
+        actor: &Caller,
+        what: What,
+    ) -> Result<(), Failure> {
+        self.runtime.note(tool, document, &actor.name, what)
+    }
+
+    /// Runs an example of a tool that nobody has approved, for the person who looks at it. No surface
+    /// gets here but by a review.
+    pub(crate) async fn trial(
+        &self,
+        spec: Arc<ToolSpec>,
+        args: Map<String, Value>,
+        caller: Caller,
+    ) -> Outcome {
+        let call = invocation(Call {
+            tool: spec.name.clone(),
+            args,
+            caller,
+            timeout: None,
+            cancel: Cancel::never(),
+            party: Arc::new(Waits),
+            approval: None,
+        });
+        self.runtime.trial(spec, call).await
     }
 
     pub async fn call(&self, call: Call) -> Outcome {
@@ -396,6 +464,7 @@ enum Compile {
 fn load(
     project: &Project,
     natives: &[Arc<ToolSpec>],
+    reviewed: &Reviewed,
     compile: Compile,
 ) -> Result<Snapshot, OpenError> {
     let io = |path: PathBuf| move |source| OpenError::Io { path, source };
@@ -403,6 +472,14 @@ fn load(
     let mut tools = manifests::load(&path).map_err(io(path))?;
     if compile == Compile::Now {
         tools.iter_mut().for_each(manifests::Document::compile);
+    }
+    let path = project.reviews();
+    let recorded = reviewed.records.names().map_err(io(path))?;
+    for spec in tools.iter_mut().filter_map(|it| it.read.model.as_mut()) {
+        // Who has a record was made by an agent, whatever the manifest says now.
+        if spec.origin.is_agent() || recorded.contains(&spec.name) {
+            spec.origin = reviewed.origin(spec);
+        }
     }
     let mut snapshot = manifests::snapshot(tools);
     // A project's own tool comes before one that is everywhere.
@@ -426,7 +503,7 @@ fn load(
     Ok(snapshot)
 }
 
-fn standing_rules(project: &Project) -> Result<Vec<Standing>, OpenError> {
+fn standing_rules(project: &Project) -> Result<Vec<standing::Standing>, OpenError> {
     let path = project.standing_rules();
     let read = standing::load(&path).map_err(|source| OpenError::Io {
         path: path.clone(),
@@ -450,6 +527,43 @@ struct Environment;
 impl Secrets for Environment {
     fn get(&self, name: &str) -> Option<Secret> {
         std::env::var(name).ok().map(Secret::new)
+    }
+}
+
+/// What people decided about agents' tools, held against the tools as they are at each moment.
+struct Reviewed {
+    root: PathBuf,
+    records: Reviews,
+}
+
+impl Reviewed {
+    /// The digest of a tool whose manifest and files are read anew; nothing when the manifest on disk
+    /// is another one than the one that was read, or there is too much of it.
+    fn digest(&self, spec: &ToolSpec) -> Option<String> {
+        let text = document::load(&spec.source).ok()?;
+        if manifests::hash(&text) != spec.document {
+            return None;
+        }
+        let entry = exec::entry(spec, &self.root);
+        let mut programs = digest::Programs::default();
+        digest::digest(spec, entry.as_deref(), &self.root, &mut programs)
+    }
+}
+
+impl port::Reviews for Reviewed {
+    fn origin(&self, spec: &ToolSpec) -> Origin {
+        let record = self.records.get(&spec.name);
+        let creator = match (&record, &spec.origin) {
+            (Ok(Some(record)), _) => record.creator.clone(),
+            (_, Origin::Agent { creator, .. }) => creator.clone(),
+            (Ok(None), other) => return other.clone(),
+            (Err(_), _) => "unknown".to_owned(),
+        };
+        let standing = match record {
+            Ok(Some(record)) => record.standing(self.digest(spec).as_deref()),
+            Ok(None) | Err(_) => Standing::Pending,
+        };
+        Origin::Agent { creator, standing }
     }
 }
 
@@ -477,35 +591,5 @@ impl Clock for SystemClock {
             id: self.boot_id.clone()?,
             up: Duration::try_from(up).ok()?,
         })
-    }
-}
-
-/// Where paths lead on this machine.
-struct Disk {
-    home: Option<PathBuf>,
-}
-
-impl Disk {
-    fn new() -> Disk {
-        Disk {
-            home: std::env::home_dir().filter(|it| it.is_absolute()),
-        }
-    }
-}
-
-impl Files for Disk {
-    fn home(&self) -> Option<&Path> {
-        self.home.as_deref()
-    }
-
-    fn resolve(&self, path: &Path) -> PathBuf {
-        // What does not exist yet lies where its directory leads.
-        for existing in path.ancestors() {
-            if let Ok(real) = existing.canonicalize() {
-                let rest = path.strip_prefix(existing).unwrap_or(Path::new(""));
-                return real.join(rest).components().collect();
-            }
-        }
-        path.to_owned()
     }
 }

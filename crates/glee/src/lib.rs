@@ -12,6 +12,7 @@ pub mod lint;
 pub mod native;
 pub mod observe;
 pub mod project;
+pub mod review;
 pub mod store;
 pub mod surface;
 pub mod watch;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use glee_core::ceiling::beyond;
 use glee_core::model::{Exec, Origin, ToolSpec};
 use glee_core::permission::{Ceiling, absolute};
 use glee_core::redact::{is_short, short_secret};
@@ -20,6 +21,7 @@ use crate::dialect::{prompt, resource};
 use crate::exec::{find_entrypoint, find_interpreter, search_path};
 use crate::project::Project;
 use crate::store::documents::{self, Document};
+use crate::store::paths::Paths;
 use crate::store::{manifests, resources};
 
 pub struct Report {
@@ -314,10 +316,10 @@ fn has_module(directory: &Path, module: &str) -> bool {
 }
 
 fn above_ceiling(spec: &ToolSpec, node: &Node, ceiling: &Ceiling, root: &Path) -> Vec<Problem> {
-    let Origin::Agent { creator } = &spec.origin else {
+    let Origin::Agent { creator, .. } = &spec.origin else {
         return Vec::new();
     };
-    let excess = spec.permissions.beyond(ceiling, root);
+    let excess = beyond(spec, ceiling, root, &Paths::of_this_machine());
     if excess.is_empty() {
         return Vec::new();
     }

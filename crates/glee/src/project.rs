@@ -40,6 +40,11 @@ impl Project {
         self.root.join(".glee/resources")
     }
 
+    /// What people decided about the tools that agents made.
+    pub fn reviews(&self) -> PathBuf {
+        self.root.join(".glee/reviews")
+    }
+
     pub fn config(&self) -> PathBuf {
         self.root.join(".glee/config.yml")
     }

@@ -36,18 +36,22 @@ pub(super) fn settle(profile: &Profile) -> Vec<(PathBuf, Access)> {
         settled.insert((*path).clone(), Access::Write);
     }
     for path in &profile.protect {
+        // Of grants inside each other only the outermost is sure to be a mount point.
         let Some(grant) = write
             .iter()
             .filter(|root| path.starts_with(root))
-            .max_by_key(|it| it.as_os_str().len())
+            .min_by_key(|it| it.as_os_str().len())
         else {
             continue;
         };
         let between = path.ancestors().skip(1).take_while(|it| it != grant);
         for parent in between {
-            settled
+            let access = settled
                 .entry(parent.to_path_buf())
                 .or_insert(Access::Pinned);
+            if *access == Access::Write {
+                *access = Access::Pinned;
+            }
         }
         settled.insert(path.clone(), Access::Protected);
     }
@@ -111,6 +115,17 @@ mod tests {
         check(
             &[],
             &["/p"],
+            &["/p/.git/hooks"],
+            &[
+                ("/p", Write),
+                ("/p/.git", Pinned),
+                ("/p/.git/hooks", Protected),
+            ],
+        );
+        // Also when the parent has a grant of its own.
+        check(
+            &[],
+            &["/p", "/p/.git"],
             &["/p/.git/hooks"],
             &[
                 ("/p", Write),

@@ -30,6 +30,7 @@ use rules::{WireAutonomy, WirePrinciples, WireRule};
 pub struct Config {
     /// The most a tool made by an agent may ask for.
     pub max_permissions: Ceiling,
+    pub agent_tools: AgentTools,
     /// When given, the only hosts that http tools may call.
     pub allowed_hosts: Option<Vec<HostPattern>>,
     /// What happens when this machine cannot hold a tool to its permissions.
@@ -91,6 +92,24 @@ pub enum Fsync {
     Soon,
     /// Before the call goes on.
     Always,
+}
+
+/// How many tools agents may make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AgentTools {
+    /// Of one agent.
+    pub per_minute: usize,
+    /// Of all agents together.
+    pub total: usize,
+}
+
+impl Default for AgentTools {
+    fn default() -> AgentTools {
+        AgentTools {
+            per_minute: 10,
+            total: 200,
+        }
+    }
 }
 
 /// How tools are shown to MCP clients.
@@ -198,6 +217,8 @@ pub fn read(text: String) -> Read {
         read
     };
     let max = wire.security.max_permissions;
+    let many = wire.security.agent_tools;
+    let otherwise = AgentTools::default();
     let config = Config {
         max_permissions: Ceiling {
             network: match max.network {
@@ -210,6 +231,12 @@ pub fn read(text: String) -> Read {
             read: max.fs.read,
             write: max.fs.write,
             secrets: max.secrets,
+        },
+        agent_tools: AgentTools {
+            per_minute: many
+                .per_minute
+                .map_or(otherwise.per_minute, |it| it as usize),
+            total: many.total.map_or(otherwise.total, |it| it as usize),
         },
         sandbox: match wire.sandbox {
             None | Some(WireSandbox::Required) => Sandboxing::Required,
@@ -431,6 +458,20 @@ struct Security {
     /// The most that tools made by agents may ask for; nothing unless given.
     #[serde(default)]
     max_permissions: MaxPermissions,
+    #[serde(default)]
+    agent_tools: WireAgentTools,
+}
+
+/// How many tools agents may make.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct WireAgentTools {
+    /// How many one agent may make in a minute; 10 unless given.
+    #[serde(default)]
+    per_minute: Option<u32>,
+    /// How many there may be of all agents; 200 unless given.
+    #[serde(default)]
+    total: Option<u32>,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]

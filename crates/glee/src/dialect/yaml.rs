@@ -109,6 +109,27 @@ impl Node {
         }
     }
 
+    /// The JSON pointer of what stands at a place; nothing when it is outside.
+    pub fn pointer_at(&self, place: &Range<usize>) -> Option<String> {
+        let holds = |it: &Range<usize>| it.start <= place.start && place.end <= it.end;
+        // The place of a block is not all of it, so what is inside is looked at first.
+        let inside = match &self.kind {
+            Kind::Scalar(_) => None,
+            Kind::List(items) => items
+                .iter()
+                .enumerate()
+                .find_map(|(at, it)| Some(format!("/{at}{}", it.pointer_at(place)?))),
+            Kind::Map(entries) => entries.iter().find_map(|it| {
+                let rest = match holds(&it.key_place) {
+                    true => String::new(),
+                    false => it.value.pointer_at(place)?,
+                };
+                Some(format!("/{}{rest}", glee_core::schema::escape(&it.key)))
+            }),
+        };
+        inside.or_else(|| holds(&self.place).then(String::new))
+    }
+
     pub fn get(&self, pointer: &str) -> Option<&Node> {
         pointer.split('/').skip(1).try_fold(self, |node, token| {
             let token = token.replace("~1", "/").replace("~0", "~");

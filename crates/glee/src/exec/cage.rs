@@ -4,9 +4,11 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use glee_core::model::{self, Exec, Origin, ToolSpec};
+use glee_core::ceiling::SYSTEM;
+use glee_core::model::{self, Exec, ToolSpec};
 use glee_core::outcome::{Failure, FailureKind, Held};
 use glee_core::permission;
+use glee_core::protect::{FROM_AGENTS, PROTECTED, SHELL_FILES, UNLESS_NAMED};
 use glee_sandbox::{Confinement, Limits, Network, Profile, Sandbox, State, Strength, Tier};
 
 use super::egress::Egress;
@@ -15,38 +17,6 @@ use super::python::{find_interpreter, module_files};
 
 /// glee's own directory, below a project's root.
 const OWN: &str = ".glee";
-
-/// Paths below a project's root that no tool may change, whatever it was granted: who writes them
-/// decides what runs next.
-const PROTECTED: &[&str] = &[
-    ".glee/config.yml",
-    ".glee/tools",
-    ".glee/rules.yml",
-    ".glee/approvals",
-    ".glee/audit",
-    ".glee/bundles",
-    ".git/hooks",
-    ".git/config",
-    ".mcp.json",
-];
-
-/// What a grant of the whole project does not open, and one that names it does.
-const UNLESS_NAMED: &[&str] = &[".glee/prompts", ".glee/resources"];
-
-/// Files of the person's home that a shell runs by itself.
-const SHELL_FILES: &[&str] = &[
-    ".bashrc",
-    ".bash_profile",
-    ".bash_login",
-    ".profile",
-    ".zshrc",
-    ".zshenv",
-    ".zprofile",
-    ".config/fish/config.fish",
-];
-
-/// Where programs are for every tool; these need no grant.
-const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt"];
 
 /// Strengths that are remembered, one for each profile.
 const MOST_KNOWN: usize = 256;
@@ -135,6 +105,15 @@ impl Cage {
         })
     }
 
+    /// Whether anything holds a tool to its permissions here, whatever the config puts up with.
+    pub async fn can_hold(&self, spec: &ToolSpec, root: &Path) -> bool {
+        let Ok(profile) = self.profile(spec, root) else {
+            return false;
+        };
+        let strength = self.strength(profile).await;
+        self.confinement != Confinement::Off && strength.is_ok_and(|it| it.tier != Tier::None)
+    }
+
     /// What this machine can hold at all, for a tool that is granted nothing.
     pub async fn best(&self) -> Result<Best, Failure> {
         let profile = Profile {
@@ -169,7 +148,7 @@ impl Cage {
             confinement: self.confinement,
             network: self.network(&grant.network)?,
             read,
-            protect: protected(root, &write),
+            protect: protected_from(spec, root, &write),
             write,
             limits: limits(&spec.limits),
         })
@@ -246,7 +225,7 @@ fn resolved(spec: &ToolSpec, granted: &[PathBuf], key: &str) -> Result<Vec<PathB
         let Ok(real) = path.canonicalize() else {
             continue;
         };
-        if real != *path && matches!(spec.origin, Origin::Agent { .. }) {
+        if real != *path && spec.origin.is_agent() {
             return Err(Failure::new(
                 FailureKind::PermissionDenied,
                 format!(
@@ -331,6 +310,15 @@ fn installation(python: &Path) -> Option<&Path> {
         || std::fs::read_dir(prefix.join("lib"))
             .is_ok_and(|entries| entries.flatten().any(|it| is_library(it.path())));
     installed.then_some(prefix)
+}
+
+/// More, when an agent made the tool.
+fn protected_from(spec: &ToolSpec, root: &Path, writable: &[PathBuf]) -> Vec<PathBuf> {
+    let mut paths = protected(root, writable);
+    if spec.origin.is_agent() {
+        paths.extend(FROM_AGENTS.iter().map(|it| root.join(it)));
+    }
+    paths
 }
 
 pub(super) fn protected(root: &Path, writable: &[PathBuf]) -> Vec<PathBuf> {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use glee_core::catalog::Snapshot;
 use glee_core::model::ToolSpec;
+use sha2::{Digest, Sha256};
 
 use crate::dialect::document::{self, Read};
 use crate::dialect::manifest::{self, check};
@@ -34,6 +35,11 @@ impl Document {
             self.read.problems.extend(check::schemas(spec, node));
         }
     }
+}
+
+/// What tells a manifest from any other.
+pub fn hash(text: &str) -> [u8; 32] {
+    Sha256::digest(text).into()
 }
 
 /// So many manifests are read faster by one thread than by several.

@@ -6,3 +6,4 @@ pub mod http;
 pub mod mcp;
 pub mod principal;
 pub mod rest;
+mod review;

@@ -173,7 +173,7 @@ impl Seen {
     fn of(app: &App, snapshot: Arc<Snapshot>) -> Seen {
         let tool = |it: &Arc<ToolSpec>| (it.name.clone(), it.document, app.digest(it));
         Seen {
-            tools: snapshot.tools().map(tool).collect(),
+            tools: snapshot.offered().map(tool).collect(),
             of: snapshot,
         }
     }

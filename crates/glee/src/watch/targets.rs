@@ -26,7 +26,13 @@ impl Targets {
             files: BTreeSet::new(),
             above: BTreeSet::new(),
         };
-        for tree in [project.tools(), project.prompts(), project.resources()] {
+        let trees = [
+            project.tools(),
+            project.prompts(),
+            project.resources(),
+            project.reviews(),
+        ];
+        for tree in trees {
             targets.add(tree, project.root());
         }
         targets.add(project.standing_rules(), project.root());

@@ -21,7 +21,7 @@ use glee_core::port::{Answer, Caller, Cancel, Waits};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::support::{Scene, json as output_json, stderr, updating, wiring};
+use crate::support::{Scene, approve, json as output_json, stderr, updating, wiring};
 use crate::upstream::{Seen, Upstream};
 
 /// Every area has a test of its own, so that a failure says where.
@@ -56,6 +56,9 @@ struct Given {
     /// What the person says who is asked; only the library can be told.
     #[serde(default)]
     person: Option<Said>,
+    /// Whether a person has approved the tool, which an agent made.
+    #[serde(default)]
+    reviewed: bool,
     #[serde(default)]
     timeout_ms: Option<u64>,
     /// The exit code of `glee run`.
@@ -159,7 +162,7 @@ fn run_case(case: &Path) -> Result<(), String> {
 
 /// The outcome, unless the case is about something that no library can be told.
 fn through_the_library(case: &Path, given: &Given) -> Result<Option<Value>, String> {
-    let stage = Stage::set(case);
+    let stage = Stage::for_call(case, given);
     let answer = match &given.person {
         None => Answer::Nobody {
             hint: "run it from a terminal, where a person can be asked".into(),
@@ -213,7 +216,7 @@ fn mcp_can_tell(case: &Path, given: &Given) -> bool {
 fn through_mcp(case: &Path, given: &Given, outcome: &Value) -> Result<(), String> {
     let mut answers = Vec::new();
     for by_name in [false, true] {
-        let stage = Stage::set(case);
+        let stage = Stage::for_call(case, given);
         let tool = given.tool.clone().unwrap_or(stage.tool.clone());
         let args = given.args.clone().unwrap_or_default();
         let params = match by_name {
@@ -330,7 +333,7 @@ fn call_over_mcp(scene: &Scene, given: &Given, params: Value) -> Result<Value, S
 }
 
 fn through_the_command_line(case: &Path, given: &Given) -> Result<(), String> {
-    let stage = Stage::set(case);
+    let stage = Stage::for_call(case, given);
     let tool = given.tool.clone().unwrap_or(stage.tool.clone());
     let timeout = given.timeout_ms.map(|it| (it as f64 / 1000.0).to_string());
     let mut args = vec!["run", &tool, "--json", "--params", "-"];
@@ -400,6 +403,14 @@ struct Stage {
 }
 
 impl Stage {
+    fn for_call(case: &Path, given: &Given) -> Stage {
+        let stage = Stage::set(case);
+        if given.reviewed {
+            approve(&stage.scene, &stage.tool);
+        }
+        stage
+    }
+
     fn set(case: &Path) -> Stage {
         let scene = Scene::new();
         let upstream = Upstream::start();

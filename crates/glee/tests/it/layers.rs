@@ -21,11 +21,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("native", &[]),
     ("observe", &["store"]),
     ("project", &[]),
+    ("review", &["app", "config", "dialect", "exec", "store"]),
     ("store", &["dialect"]),
     (
         "surface",
         &[
-            "app", "approve", "config", "dialect", "exec", "lint", "project", "store", "watch",
+            "app", "approve", "config", "dialect", "exec", "lint", "project", "review", "store",
+            "watch",
         ],
     ),
     ("watch", &["app", "exec", "project"]),

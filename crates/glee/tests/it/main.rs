@@ -6,6 +6,7 @@
 )]
 
 mod addresses;
+mod agents;
 mod approvals;
 mod audit;
 mod cases;

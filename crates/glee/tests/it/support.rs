@@ -7,9 +7,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use glee::app::Wiring;
+use glee::app::{App, Wiring};
 use glee::approve::absent::Absent;
 use glee::project::Project;
+use glee::store::reviews::{Decision, Record, now};
 use glee_core::port::{Answer, Approver, Later, Question, Secrets};
 use glee_core::secret::Secret;
 use serde_json::Value;
@@ -85,6 +86,33 @@ impl Scene {
         let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
         child.wait_with_output().unwrap()
     }
+}
+
+/// As if a person had approved what is there, whatever it is: the record alone says so.
+pub(crate) fn approve(scene: &Scene, tool: &str) {
+    let nobody = Answer::Nobody {
+        hint: String::new(),
+    };
+    let app = App::open(scene.project(), wiring(BTreeMap::new(), nobody)).unwrap();
+    let spec = app.tools().find(tool).unwrap();
+    let records = app.review_records();
+    let _alone = records.alone().unwrap();
+    let record = Record {
+        creator: "claude".into(),
+        client: None,
+        created_at: now(),
+        trials: None,
+        decision: Some(Decision {
+            approved: true,
+            by: "user".into(),
+            at: now(),
+            reason: String::new(),
+            digest: app.fresh_digest(&spec).unwrap(),
+            manifest: fs::read_to_string(&spec.source).unwrap(),
+            files: BTreeMap::new(),
+        }),
+    };
+    records.put(tool, &record).unwrap();
 }
 
 /// What differs between a test and the command line: secrets from a map, a scripted person, and the

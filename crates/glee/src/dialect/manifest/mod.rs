@@ -4,6 +4,7 @@ pub mod check;
 mod credential;
 mod exec;
 mod wire;
+pub mod write;
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -11,8 +12,8 @@ use std::time::Duration;
 
 use glee_core::host::HostPattern;
 use glee_core::model::{
-    Annotations, Approval, Example, Exec, Format, Limits, OnMismatch, Origin, Outputs, Tasks,
-    ToolSpec,
+    Annotations, Approval, Example, Exec, Format, Limits, OnMismatch, Origin, Outputs, Standing,
+    Tasks, ToolSpec,
 };
 use glee_core::permission::{Network, Permissions, SecretNeed};
 use glee_core::rule::condition::Condition;
@@ -133,7 +134,11 @@ impl Reader<'_> {
             limits: limits(&wire.limits, read.timeout, output_bytes),
             examples: wire.examples.into_iter().map(example).collect(),
             origin: match wire.creator {
-                Some(creator) => Origin::Agent { creator },
+                // Until somebody has seen what people think of it, nobody does.
+                Some(creator) => Origin::Agent {
+                    creator,
+                    standing: Standing::Pending,
+                },
                 None => Origin::User,
             },
             source: source.to_owned(),

@@ -130,7 +130,7 @@ pub(super) fn line(event: &Event) -> String {
         What::Created { permissions } => {
             format!(
                 "name={name} creator={actor} permissions={}",
-                quoted(permissions)
+                as_it_is_or_quoted(permissions)
             )
         }
         What::Reviewed { approved: true, .. } => {
@@ -233,6 +233,17 @@ fn word_or_quoted(text: &str) -> String {
         text.to_owned()
     } else {
         quoted(text)
+    }
+}
+
+/// `{network:true,fs:{read:[],write:[]}}` stays as it is, as long as nothing in it could end it early or
+/// be taken for another field of the line.
+fn as_it_is_or_quoted(permissions: &str) -> String {
+    let is_harmless = |c: char| !c.is_whitespace() && !is_invisible(c) && c != '=';
+    let is_whole = permissions.starts_with('{') && permissions.ends_with('}');
+    match is_whole && permissions.len() <= LONGEST_TEXT && permissions.chars().all(is_harmless) {
+        true => permissions.to_owned(),
+        false => quoted(permissions),
     }
 }
 

@@ -112,9 +112,6 @@ fn last_of(mut file: &File, count: usize) -> io::Result<Vec<String>> {
     }
 }
 
-/// A journal, and by what it is told from others of its name.
-type Opened = (BufReader<File>, (u64, u64));
-
 /// What is added from now on.
 pub struct Follow {
     directory: PathBuf,

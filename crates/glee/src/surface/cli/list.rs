@@ -1,5 +1,6 @@
 //! `glee list`: the tools of a project, a line each.
 
+use glee_core::model::{Origin, Standing, ToolSpec};
 use serde_json::json;
 
 use super::status::Status;
@@ -16,6 +17,7 @@ pub(super) fn run(session: &Session) -> anyhow::Result<Status> {
                 json!({
                     "name": it.name, "title": it.title, "description": it.description,
                     "kind": it.exec.kind(), "version": it.version, "tags": it.tags,
+                    "review": standing(it).map(Standing::name),
                 })
             })
             .collect();
@@ -30,8 +32,13 @@ pub(super) fn run(session: &Session) -> anyhow::Result<Status> {
     let mut lines = String::new();
     for tool in tools.tools() {
         let summary = tool.description.lines().next().unwrap_or_default();
+        let review = match standing(tool) {
+            None | Some(Standing::Approved) => String::new(),
+            Some(Standing::Pending) => " (waits for review)".to_owned(),
+            Some(Standing::Denied { .. }) => " (denied)".to_owned(),
+        };
         lines.push_str(&format!(
-            "{:width$}  {:7}  {summary}\n",
+            "{:width$}  {:7}  {summary}{review}\n",
             tool.name,
             tool.exec.kind()
         ));
@@ -52,4 +59,12 @@ pub(super) fn run(session: &Session) -> anyhow::Result<Status> {
         );
     }
     Ok(Status::Ok)
+}
+
+/// What people think of the tool, when an agent made it.
+fn standing(tool: &ToolSpec) -> Option<&Standing> {
+    match &tool.origin {
+        Origin::User | Origin::BuiltIn => None,
+        Origin::Agent { standing, .. } => Some(standing),
+    }
 }

@@ -21,6 +21,7 @@ mod show;
 mod status;
 mod test;
 mod token;
+mod tools;
 mod why;
 
 use std::path::PathBuf;
@@ -77,6 +78,7 @@ enum Command {
     Show(show::Args),
     Run(run::Args),
     Test(test::Args),
+    Tools(tools::Args),
     Rules(rules::Args),
     Approvals(approvals::Args),
     Audit(audit::Args),
@@ -118,6 +120,7 @@ pub fn main() -> ExitCode {
         Command::Show(args) => show::run(&context, &args),
         Command::Run(args) => run::run(&context, args),
         Command::Test(args) => test::run(&context, &args),
+        Command::Tools(args) => tools::run(&context, args),
         Command::Rules(args) => rules::run(&context, &args),
         Command::Approvals(args) => approvals::run(&context, args),
         Command::Audit(args) => audit::run(&context, &args),

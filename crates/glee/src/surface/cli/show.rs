@@ -1,6 +1,6 @@
 //! `glee show`: everything a person wants to know before using a tool.
 
-use glee_core::model::{Approval, Origin, ToolSpec};
+use glee_core::model::{Approval, Origin, Standing, ToolSpec};
 use glee_core::permission::{Network, SecretNeed};
 use serde_json::{Value, json};
 
@@ -59,7 +59,11 @@ fn as_json(spec: &ToolSpec) -> Value {
         },
         "creator": match &spec.origin {
             Origin::User | Origin::BuiltIn => Value::Null,
-            Origin::Agent { creator } => json!(creator),
+            Origin::Agent { creator, .. } => json!(creator),
+        },
+        "review": match &spec.origin {
+            Origin::User | Origin::BuiltIn => Value::Null,
+            Origin::Agent { standing, .. } => json!(standing.name()),
         },
         "timeout_ms": spec.limits.timeout.as_millis() as u64,
         "source": spec.source.display().to_string(),
@@ -155,8 +159,15 @@ fn as_text(spec: &ToolSpec) -> String {
             ))
         }
     }
-    if let Origin::Agent { creator } = &spec.origin {
-        out.push_str(&format!("\nMade by the agent `{creator}`.\n"));
+    if let Origin::Agent { creator, standing } = &spec.origin {
+        let review = match standing {
+            Standing::Pending => {
+                format!("waits for review: `glee tools review {}`", spec.name)
+            }
+            Standing::Approved => "approved".to_owned(),
+            Standing::Denied { reason } => format!("denied: {reason}"),
+        };
+        out.push_str(&format!("\nMade by the agent `{creator}`; {review}\n"));
     }
     if let Some(example) = spec.examples.first() {
         let params = Value::Object(example.params.clone());

@@ -1,8 +1,8 @@
 //! `glee test`: the examples of the manifests, run as tests.
 
-use glee_core::example::{Expected, text_matches};
-use glee_core::model::{Example, Format, ToolSpec};
-use glee_core::outcome::{FailureKind, Output};
+use glee_core::example::compare;
+use glee_core::model::{Example, ToolSpec};
+use glee_core::outcome::FailureKind;
 use glee_core::port::{Caller, Cancel, Waits};
 use serde_json::{Value, json};
 
@@ -139,7 +139,10 @@ async fn try_example(app: &App, spec: &ToolSpec, example: &Example) -> Option<Ve
         })
         .await;
     Some(match outcome.result {
-        Ok(output) => compare(spec, example, &output),
+        Ok(output) => match compare(spec, example, &output) {
+            Ok(()) => Verdict::Passed,
+            Err(why) => Verdict::Failed(why),
+        },
         Err(failure) => match failure.kind {
             FailureKind::Cancelled => return None,
             FailureKind::ApprovalRequired | FailureKind::SecretNotFound => {
@@ -148,23 +151,4 @@ async fn try_example(app: &App, spec: &ToolSpec, example: &Example) -> Option<Ve
             kind => Verdict::Failed(format!("{} [{}]", failure.message, kind.code())),
         },
     })
-}
-
-fn compare(spec: &ToolSpec, example: &Example, output: &Output) -> Verdict {
-    if !output.warnings.is_empty() {
-        return Verdict::Failed(output.warnings.join("; "));
-    }
-    let Some(expected) = &example.expected else {
-        return Verdict::Passed;
-    };
-    match (spec.outputs.format, &output.value) {
-        (Format::Text, Value::String(actual)) if text_matches(expected, actual) => Verdict::Passed,
-        (Format::Text, actual) => Verdict::Failed(format!("expected {expected:?}, got {actual}")),
-        (Format::Json | Format::Content, actual) => match Expected::parse(expected) {
-            Err(err) => Verdict::Failed(format!("expected_output is {err}")),
-            Ok(expected) => expected
-                .difference(actual)
-                .map_or(Verdict::Passed, Verdict::Failed),
-        },
-    }
 }

@@ -61,6 +61,9 @@ impl Server {
             Ok(args) => args,
             Err(failure) => return Ok(result::error(&failure, &self.shelf(&caller)).into()),
         };
+        if params.name == meta::CREATE {
+            return Ok(self.create(&args, &caller, &context).await.into());
+        }
         if params.name != meta::CALL {
             return Ok(meta::answer(&params.name, &args, &shown, &self.shelf(&caller)).into());
         }

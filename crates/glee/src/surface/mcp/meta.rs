@@ -3,6 +3,7 @@
 
 use std::sync::LazyLock;
 
+use glee_core::catalog::offer;
 use glee_core::name::visible;
 use glee_core::outcome::{Failure, FailureKind};
 use glee_core::schema::{Schema, sentence};
@@ -11,13 +12,13 @@ use serde_json::{Map, Value, json};
 
 use super::result::{self, Shelf, head};
 use super::shown::{Entry, Shown};
-use crate::dialect::{manifest, signature};
+use crate::dialect::signature;
 
 pub(super) const CALL: &str = "glee_tool";
 const LIST: &str = "glee_tools_list";
 const SEARCH: &str = "glee_tools_search";
 const DESCRIBE: &str = "glee_tool_describe";
-const CREATE: &str = "glee_tool_create";
+pub(super) const CREATE: &str = "glee_tool_create";
 const READ: &str = "glee_result_read";
 
 /// The form of an id.
@@ -112,13 +113,16 @@ static ALL: LazyLock<Vec<MetaTool>> = LazyLock::new(|| {
         ),
         tool(
             CREATE,
-            "Propose a new tool. The definition has the form of tool.yml without its name.",
+            "Make a new tool, which a person must approve before anybody can call it. The definition has \
+             the form of tool.yml without its name; it may ask for no more than this project allows.",
             json!({
                 "type": "object", "additionalProperties": false, "required": ["name", "definition"],
                 "properties": {
                     "name": {"type": "string", "description": "A name no other tool has"},
                     "definition": {"type": "object",
-                        "description": "description, kind, version, inputs, outputs, exec, permissions, approval"}
+                        "description": "description, kind, version, inputs, outputs, exec, permissions, examples"},
+                    "files": {"type": "object", "additionalProperties": {"type": "string"},
+                        "description": "Scripts it brings, by name inside .glee/tools/NAME/; text by name"}
                 }
             }),
             ToolAnnotations::from_raw(None, Some(false), Some(false), Some(false), Some(false)),
@@ -184,7 +188,7 @@ pub(super) fn check(
     Err(Failure::new(FailureKind::InvalidInput, message))
 }
 
-/// Answers a call of any meta tool but [`CALL`], whose arguments were checked.
+/// Answers a call of any meta tool but [`CALL`] and [`CREATE`], whose arguments were checked.
 pub(super) fn answer(
     name: &str,
     args: &Map<String, Value>,
@@ -195,7 +199,6 @@ pub(super) fn answer(
         LIST => Ok(list(args, shown)),
         SEARCH => Ok(search(args, shown)),
         DESCRIBE => describe(args, shown),
-        CREATE => create(args, shown),
         _ => read(args, shelf),
     };
     match answer {
@@ -336,52 +339,16 @@ fn describe(args: &Map<String, Value>, shown: &Shown) -> Result<Map<String, Valu
     }
 }
 
-/// Why a tool cannot be described: the catalog knows whether it is broken or not there at all.
+/// Why a tool cannot be described: the catalog knows whether it is broken, waits for a person or is not
+/// there at all.
 fn missing(name: &str, shown: &Shown) -> Failure {
     match shown.snapshot.find(name) {
         Err(failure) => failure,
-        Ok(_) => Failure::new(FailureKind::NotFound, format!("there is no tool `{name}`")),
+        Ok(spec) => match offer(&spec.name, &spec.origin) {
+            Err(failure) => failure,
+            Ok(()) => Failure::new(FailureKind::NotFound, format!("there is no tool `{name}`")),
+        },
     }
-}
-
-/// Says whether the definition is one. Tools of agents need a person's review, which is not built in
-/// yet, so nothing is written.
-fn create(args: &Map<String, Value>, shown: &Shown) -> Result<Map<String, Value>, Failure> {
-    let name = args["name"].as_str().unwrap_or_default();
-    if shown.find(name).is_some() || is_one(name) {
-        return Err(Failure::new(
-            FailureKind::Conflict,
-            format!("there is a tool `{}` already", head(name, 100)),
-        ));
-    }
-    let mut definition = Map::new();
-    definition.insert("name".into(), name.into());
-    definition.extend(args["definition"].as_object().cloned().unwrap_or_default());
-    definition.insert("name".into(), name.into());
-    // JSON is YAML too.
-    let text = Value::Object(definition).to_string();
-    let problems = manifest::read(&text, name, std::path::Path::new("tool.yml")).problems;
-    if !problems.is_empty() {
-        let listed: Vec<&str> = problems.iter().map(|it| it.message.as_str()).collect();
-        return Err(Failure::new(
-            FailureKind::InvalidInput,
-            format!(
-                "the definition of `{name}` is not valid: {}",
-                listed.join("; ")
-            ),
-        )
-        .with(
-            "problems",
-            listed.into_iter().map(Value::from).collect::<Vec<_>>(),
-        ));
-    }
-    Err(Failure::new(
-        FailureKind::PermissionDenied,
-        format!("the definition of `{name}` is valid, but agents may not create tools here"),
-    )
-    .hint(format!(
-        "ask a person to save it as .glee/tools/{name}/tool.yml"
-    )))
 }
 
 fn read(args: &Map<String, Value>, shelf: &Shelf<'_>) -> Result<Map<String, Value>, Failure> {

@@ -9,6 +9,7 @@ mod approval;
 mod call;
 mod change;
 mod complete;
+mod create;
 mod definition;
 mod line;
 mod listed;

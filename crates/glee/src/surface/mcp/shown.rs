@@ -34,7 +34,7 @@ pub(super) struct Entry {
 impl Shown {
     pub(super) fn new(app: &App, snapshot: Arc<Snapshot>) -> Shown {
         let settings = app.mcp();
-        let specs: Vec<&Arc<ToolSpec>> = snapshot.tools().collect();
+        let specs: Vec<&Arc<ToolSpec>> = snapshot.offered().collect();
         let names = name::for_models(specs.iter().map(|it| it.name.as_str()));
         let entries: Vec<Entry> = specs
             .iter()
@@ -57,7 +57,7 @@ impl Shown {
             listed.extend(entries.iter().map(|it| it.tool.clone()));
         }
         Shown {
-            index: Index::new(snapshot.tools()),
+            index: Index::new(snapshot.offered()),
             snapshot,
             entries,
             listed: listed::text(&listed),

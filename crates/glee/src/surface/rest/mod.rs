@@ -2,6 +2,7 @@
 
 mod answer;
 mod approvals;
+mod reviews;
 mod status;
 
 use std::sync::Arc;
@@ -13,5 +14,8 @@ use crate::app::App;
 
 /// Whoever gets here has passed the guard, which left the principal on the request.
 pub fn router(app: Arc<App>) -> Router {
-    approvals::routes(app).layer(map_response(answer::unframed))
+    Router::new()
+        .merge(approvals::routes(app.clone()))
+        .merge(reviews::routes().with_state(app))
+        .layer(map_response(answer::unframed))
 }

@@ -15,7 +15,7 @@ use glee_core::outcome::{Failure, FailureKind, Held, Outcome};
 use glee_core::permission::{Network, Permissions, SecretNeed};
 use glee_core::port::{
     Answer, Anywhere, Approvals, Approver, Caller, Cancel, Clock, Consent, Executor, Kept, Later,
-    Matter, Question, Ready, Recalled, Secrets, Using, Waits,
+    Matter, Question, Ready, Recalled, Reviews, Secrets, Using, Waits,
 };
 use glee_core::runtime::Runtime;
 use glee_core::schema::Schema;
@@ -294,6 +294,7 @@ fn gate() -> Gate {
         approver: Arc::new(NeverAsked),
         approvals: Arc::new(NeverAsked),
         secrets: Arc::new(TwoSecrets),
+        reviews: Arc::new(NoAgents),
     }
 }
 
@@ -324,6 +325,14 @@ impl Approvals for NeverAsked {
 
     fn start(&self, _: &Consent, _: &Matter<'_>, _: Uuid) -> Result<Box<dyn Using>, Failure> {
         unreachable!("no tool here asks")
+    }
+}
+
+struct NoAgents;
+
+impl Reviews for NoAgents {
+    fn origin(&self, spec: &ToolSpec) -> Origin {
+        spec.origin.clone()
     }
 }
 

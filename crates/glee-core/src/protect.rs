@@ -1,0 +1,91 @@
+//! Paths that decide what runs next. Whoever could write one of them would be free of everything else.
+
+use std::path::{Component, Path};
+
+/// Paths below a project's root that no tool may change, whatever it was granted.
+pub const PROTECTED: &[&str] = &[
+    ".glee/config.yml",
+    ".glee/tools",
+    ".glee/rules.yml",
+    ".glee/approvals",
+    ".glee/reviews",
+    ".glee/audit",
+    ".glee/bundles",
+    ".git/hooks",
+    ".git/config",
+    ".mcp.json",
+];
+
+/// What a grant of the whole project does not open, and one that names it does.
+pub const UNLESS_NAMED: &[&str] = &[".glee/prompts", ".glee/resources"];
+
+/// What tools made by agents may not change either, whatever a person has granted them: all of glee's
+/// own directory, and those from which editors and agents take what they run.
+pub const FROM_AGENTS: &[&str] = &[
+    ".glee", ".claude", ".codex", ".cursor", ".gemini", ".vscode",
+];
+
+/// Files of the person's home that a shell runs by itself.
+pub const SHELL_FILES: &[&str] = &[
+    ".bashrc",
+    ".bash_profile",
+    ".bash_login",
+    ".profile",
+    ".zshrc",
+    ".zshenv",
+    ".zprofile",
+    ".config/fish/config.fish",
+];
+
+/// Whether a path is one of those that a tool made by an agent may never be granted, or lies in one.
+/// Case is folded, because there are disks that fold it.
+pub fn from_agents(path: &Path, root: &Path, home: Option<&Path>) -> bool {
+    let in_project = PROTECTED.iter().chain(FROM_AGENTS).map(|it| root.join(it));
+    let in_home = home
+        .into_iter()
+        .flat_map(|home| SHELL_FILES.iter().map(|it| home.join(it)));
+    let path = folded(path);
+    in_project
+        .chain(in_home)
+        .any(|it| path.starts_with(&folded(&it)))
+}
+
+fn folded(path: &Path) -> Vec<String> {
+    path.components()
+        .filter(|it| !matches!(it, Component::CurDir))
+        .map(|it| it.as_os_str().to_string_lossy().to_lowercase())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_agents_never_get() {
+        let (root, home) = (Path::new("/home/ada/p"), Path::new("/home/ada"));
+        let never = |path: &str| from_agents(Path::new(path), root, Some(home));
+        for path in [
+            "/home/ada/p/.glee",
+            "/home/ada/p/.glee/",
+            "/home/ada/p/.GLEE/tools/x",
+            "/home/ada/p/.git/hooks/pre-commit",
+            "/home/ada/p/.git//config",
+            "/home/ada/p/./.mcp.json",
+            "/home/ada/p/.vscode/tasks.json",
+            "/home/ada/.bashrc",
+            "/home/ada/.config/fish/config.fish",
+        ] {
+            assert!(never(path), "{path}");
+        }
+        // What holds one of them is granted without it.
+        for path in [
+            "/home/ada/p",
+            "/home/ada/p/.git",
+            "/home/ada",
+            "/home/ada/p/.gleet",
+        ] {
+            assert!(!never(path), "{path}");
+        }
+    }
+}
