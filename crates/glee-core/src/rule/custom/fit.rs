@@ -45,7 +45,7 @@ impl Pattern {
     }
 }
 
-/// A command as one text: the program's name and its words, with one blank between. A text that is
+/// A command as one text: the program's name, its words and its files, with one blank between. A text that is
 /// read as commands is told with these.
 pub(super) fn told(command: &Simple) -> String {
     let program = command.program().map(|it| it.text).unwrap_or_default();
@@ -56,6 +56,11 @@ pub(super) fn told(command: &Simple) -> String {
             text.push(' ');
             text.push_str(&word.text.split_whitespace().collect::<Vec<_>>().join(" "));
         }
+    }
+    let files = command.redirects.iter();
+    for file in files.filter(|it| matches!(it.flow, Flow::In | Flow::Out)) {
+        text.push(' ');
+        text.push_str(&file.target.text);
     }
     text
 }

@@ -398,7 +398,13 @@ fn what_allows_a_call_allows_all_of_it() {
 fn what_is_read_as_commands_is_not_searched_as_a_text() {
     let written = Written {
         forbidden_patterns: vec!["nc".into()],
-        matching: lines(&["sh -c 'ls; nc x'", "sudo nc", "echo nc", "eval nc x"]),
+        matching: lines(&[
+            "sh -c 'ls; nc x'",
+            "sudo nc",
+            "echo nc",
+            "eval nc x",
+            "ls > nc",
+        ]),
         not_matching: lines(&[
             "ls # nc",
             "sh -c 'ls # nc'",
