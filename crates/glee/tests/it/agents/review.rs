@@ -321,6 +321,7 @@ fn ai_07_a_file_that_changes_while_a_person_thinks_does_not_run() {
         timeout: None,
         cancel: glee_core::port::Cancel::never(),
         party: std::sync::Arc::new(glee_core::port::Waits),
+        approval: None,
     };
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let outcome = runtime.block_on(app.call(call));
