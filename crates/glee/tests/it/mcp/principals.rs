@@ -108,7 +108,11 @@ fn no_token_lies_in_the_project() {
     let scene = scene();
     let output = scene.glee_with(
         &["serve", "--listen", "127.0.0.1:0"],
-        &[("HOME".to_owned(), scene.root.display().to_string())].into(),
+        &[(
+            "XDG_STATE_HOME".to_owned(),
+            scene.root.join(".local").display().to_string(),
+        )]
+        .into(),
         "",
     );
     assert_eq!(output.status.code(), Some(2));
