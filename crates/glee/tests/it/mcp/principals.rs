@@ -106,13 +106,10 @@ fn the_audit() {
 #[test]
 fn no_token_lies_in_the_project() {
     let scene = scene();
+    let inside = scene.root.join(".local/state").display().to_string();
     let output = scene.glee_with(
         &["serve", "--listen", "127.0.0.1:0"],
-        &[(
-            "XDG_STATE_HOME".to_owned(),
-            scene.root.join(".local").display().to_string(),
-        )]
-        .into(),
+        &[("XDG_STATE_HOME".to_owned(), inside)].into(),
         "",
     );
     assert_eq!(output.status.code(), Some(2));
