@@ -445,7 +445,7 @@ fn se_09_a_person_is_shown_names_and_no_values() {
         .unwrap();
     let mut screen = BufReader::new(child.stdout.take().unwrap());
     let mut seen = Vec::new();
-    while !seen.ends_with(b"[y/N] ") {
+    while !seen.ends_with(b"[y/s/a/e/N] ") {
         let byte = screen.fill_buf().unwrap().first().copied();
         seen.push(byte.unwrap_or_else(|| panic!("{}", String::from_utf8_lossy(&seen))));
         screen.consume(1);
