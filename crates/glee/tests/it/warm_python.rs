@@ -7,7 +7,7 @@ use glee_core::outcome::{Failure, FailureKind};
 use glee_core::port::{Answer, Caller, Cancel, Waits};
 use serde_json::{Value, json};
 
-use crate::support::{Scene, wiring};
+use crate::support::{Scene, stdout, wiring};
 
 const MANIFEST: &str = "\
 name: tool
@@ -258,4 +258,42 @@ fn a_virtual_environment_is_honoured() {
     // Once by a new interpreter, once by one that stayed.
     assert_eq!(stage.call("").unwrap(), expected);
     assert_eq!(stage.call("").unwrap(), expected);
+}
+
+/// A digest passes over what python made of a module; so must whatever runs it.
+#[test]
+fn ap_03_what_was_compiled_before_is_not_run() {
+    let stage = Stage::set("import helper\n\ndef run(do):\n    return helper.WHO\n");
+    let own = stage.scene.root.join(".glee/tools/tool");
+    let poison = r#"
+import importlib.util, os, py_compile
+for name, bad in (("main", "def run(do): return 'poison'"), ("helper", "WHO = 'poison'")):
+    open("bad.py", "w").write(bad)
+    into = importlib.util.cache_from_source(name + ".py")
+    py_compile.compile("bad.py", into, doraise=True, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    os.remove("bad.py")
+"#;
+    stage
+        .scene
+        .write(".glee/tools/tool/helper.py", "WHO = 'source'\n");
+    let poisoned = std::process::Command::new("python3")
+        .args(["-c", poison])
+        .current_dir(&own)
+        .status();
+    assert!(poisoned.unwrap().success());
+    // A plain python does run it.
+    let plain = std::process::Command::new("python3")
+        .args(["-c", "import main; print(main.run(''))"])
+        .current_dir(&own)
+        .output()
+        .unwrap();
+    assert_eq!(plain.stdout, b"poison\n");
+    // By an interpreter that stays, and by one that does not.
+    assert_eq!(stage.call("").unwrap(), "source");
+    assert_eq!(stage.call("").unwrap(), "source");
+    let token = BTreeMap::from([("TOKEN".to_owned(), "secret-token-1".to_owned())]);
+    let output = stage
+        .scene
+        .glee_with(&["run", "tool", "-p", "do="], &token, "");
+    assert!(stdout(&output).contains("source"), "{output:?}");
 }

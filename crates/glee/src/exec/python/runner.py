@@ -39,8 +39,25 @@ def respond(request):
 
 def find_from(module, cwd):
     if cwd not in sys.path[:1]:
+        compile_anew_but([it for it in sys.path if not (cwd + "/").startswith(it + "/")])
         sys.path.insert(0, cwd)
         sys.meta_path.append(Own(module, cwd))
+
+
+def compile_anew_but(installed):
+    # What was compiled before, in a `__pycache__`, need not be what the module says, and nobody has seen
+    # it. Only what belongs to the installation is taken from there. A loader that cannot tell the age of
+    # a source compiles it.
+    from importlib.machinery import SourceFileLoader
+
+    known, places = SourceFileLoader.path_stats, tuple(it + "/" for it in installed)
+
+    def path_stats(loader, path):
+        if not path.startswith(places):
+            raise OSError(path)
+        return known(loader, path)
+
+    SourceFileLoader.path_stats = path_stats
 
 
 class Own:
