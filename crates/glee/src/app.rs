@@ -242,7 +242,7 @@ impl App {
         let key = (spec.name.clone(), spec.document);
         let make = || {
             let root = self.project.root();
-            digest::digest(spec, exec::entry(spec, root).as_deref(), root, programs)
+            digest::digest(spec, &exec::entries(spec, root), root, programs)
         };
         made.entry(key).or_insert_with(make).clone()
     }
@@ -312,9 +312,9 @@ impl App {
         self.reviewed.origin(spec)
     }
 
-    /// The digest of a tool as it is on disk now; nothing when that is not what was read.
-    pub fn fresh_digest(&self, spec: &ToolSpec) -> Option<String> {
-        self.reviewed.digest(spec)
+    /// A tool as it is on disk now; nothing when that is not what was read.
+    pub fn seen(&self, spec: &ToolSpec) -> Option<Seen> {
+        self.reviewed.seen(spec)
     }
 
     /// Where paths lead.
@@ -530,6 +530,13 @@ impl Secrets for Environment {
     }
 }
 
+/// A digest, and the bytes that it was made of.
+pub struct Seen {
+    pub digest: String,
+    pub manifest: String,
+    pub pieces: Vec<digest::Piece>,
+}
+
 /// What people decided about agents' tools, held against the tools as they are at each moment.
 struct Reviewed {
     root: PathBuf,
@@ -540,13 +547,27 @@ impl Reviewed {
     /// The digest of a tool whose manifest and files are read anew; nothing when the manifest on disk
     /// is another one than the one that was read, or there is too much of it.
     fn digest(&self, spec: &ToolSpec) -> Option<String> {
-        let text = document::load(&spec.source).ok()?;
-        if manifests::hash(&text) != spec.document {
-            return None;
-        }
-        let entry = exec::entry(spec, &self.root);
+        self.manifest(spec)?;
+        let entries = exec::entries(spec, &self.root);
         let mut programs = digest::Programs::default();
-        digest::digest(spec, entry.as_deref(), &self.root, &mut programs)
+        digest::digest(spec, &entries, &self.root, &mut programs)
+    }
+
+    /// The same, with what the digest was made of.
+    fn seen(&self, spec: &ToolSpec) -> Option<Seen> {
+        let manifest = self.manifest(spec)?;
+        let entries = exec::entries(spec, &self.root);
+        let (digest, pieces) = digest::seen(spec, &entries, &self.root)?;
+        Some(Seen {
+            digest,
+            manifest,
+            pieces,
+        })
+    }
+
+    fn manifest(&self, spec: &ToolSpec) -> Option<String> {
+        let text = document::load(&spec.source).ok()?;
+        (manifests::hash(&text) == spec.document).then_some(text)
     }
 }
 

@@ -125,14 +125,19 @@ impl Executors {
     }
 }
 
-/// What a tool runs of its own: the file its entrypoint names, or what its module is read from. A
-/// program without a path is the system's, and another one on every machine.
-pub fn entry(spec: &ToolSpec, root: &Path) -> Option<PathBuf> {
+/// What a tool runs of its own: the file its entrypoint names, or what its module is read from and
+/// the python of its environment. A program without a path is the system's, and another one on every
+/// machine.
+pub fn entries(spec: &ToolSpec, root: &Path) -> Vec<PathBuf> {
     match &spec.exec {
-        Exec::Http(_) | Exec::Native(_) => None,
-        Exec::Command(it) if it.entrypoint.contains('/') => Some(absolute(root, &it.entrypoint)),
-        Exec::Command(_) => None,
-        Exec::Python(it) => python::module_files(root, it),
+        Exec::Http(_) | Exec::Native(_) => Vec::new(),
+        Exec::Command(it) if it.entrypoint.contains('/') => vec![absolute(root, &it.entrypoint)],
+        Exec::Command(_) => Vec::new(),
+        Exec::Python(it) => {
+            let environment = it.venv.iter().flat_map(|it| python::environment(root, it));
+            let module = python::module_files(root, it);
+            module.into_iter().chain(environment).collect()
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use glee_core::port::Caller;
 use super::diff::diff;
 use super::files::{self, Part};
 use super::trial;
-use crate::app::App;
+use crate::app::{App, Seen};
 use crate::dialect::manifest;
 use crate::dialect::problem::Severity;
 use crate::store::durable;
@@ -90,25 +90,29 @@ impl App {
     }
 
     fn glance(&self, name: &str) -> Result<Look, Failure> {
-        let (spec, digest) = self.as_it_is(name)?;
-        let Origin::Agent { standing, .. } = self.origin(&spec) else {
+        let (spec, seen) = self.as_it_is(name)?;
+        let Origin::Agent { .. } = self.origin(&spec) else {
             return Err(Failure::new(
                 FailureKind::NotFound,
                 format!("`{name}` was not made by an agent, and needs no review"),
             ));
         };
         let record = self.record_of(&spec)?;
-        let manifest = self.manifest(&spec)?;
-        let files = files::of(&spec, self.project().root());
+        let Seen {
+            digest,
+            manifest,
+            pieces,
+        } = seen;
+        let files = files::shown(pieces);
         let (changes, diff) = match &record.decision {
             Some(last) if last.digest != digest => since(last, &spec, &manifest, &files),
             _ => Default::default(),
         };
         Ok(Look {
+            standing: record.standing(Some(&digest)),
             creator: record.creator,
             client: record.client,
             created_at: record.created_at,
-            standing,
             digest,
             manifest,
             authority: authority::summary(&spec),
@@ -206,22 +210,22 @@ impl App {
             .map_err(|err| Failure::new(FailureKind::Internal, err.to_string()))
     }
 
-    /// The tool as it stands on disk, and its digest.
-    fn as_it_is(&self, name: &str) -> Result<(Arc<ToolSpec>, String), Failure> {
+    /// The tool as it stands on disk.
+    fn as_it_is(&self, name: &str) -> Result<(Arc<ToolSpec>, Seen), Failure> {
         let mut spec = self.tools().find(name)?;
-        let mut digest = self.fresh_digest(&spec);
-        if digest.is_none() {
+        let mut seen = self.seen(&spec);
+        if seen.is_none() {
             // It has changed, and that was not taken in yet.
             self.reload()
                 .map_err(|err| Failure::new(FailureKind::Internal, err.to_string()))?;
             spec = self.tools().find(name)?;
-            digest = self.fresh_digest(&spec);
+            seen = self.seen(&spec);
         }
-        let digest = digest.ok_or_else(|| {
+        let seen = seen.ok_or_else(|| {
             let why = format!("`{name}` is too large to be reviewed, or is just being written");
             Failure::new(FailureKind::Disabled, why)
         })?;
-        Ok((spec, digest))
+        Ok((spec, seen))
     }
 
     /// What is known of a tool. One whose manifest names an agent may have no record yet.

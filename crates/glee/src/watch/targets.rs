@@ -38,8 +38,8 @@ impl Targets {
         targets.add(project.standing_rules(), project.root());
         for tool in app.tools().tools() {
             let own = tool.source.parent().map(Path::to_owned);
-            let entry = exec::entry(tool, project.root());
-            for path in own.into_iter().chain(entry) {
+            let entries = exec::entries(tool, project.root());
+            for path in own.into_iter().chain(entries) {
                 // A link is followed here, and only here: one inside a tool may lead anywhere.
                 targets.add_real(&path, project.root());
                 targets.add(path, project.root());

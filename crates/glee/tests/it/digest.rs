@@ -80,7 +80,8 @@ fn whatever_a_tool_is_made_of_changes_its_digest() {
     ));
     assert!(changes(&scene, file(".glee/tools/tool/a/b.txt", "1")));
     assert!(changes(&scene, file(".glee/tools/tool/a/b.txt", "2")));
-    assert!(!changes(
+    // A command may be a python of its own, that reads these.
+    assert!(changes(
         &scene,
         file(".glee/tools/tool/a/__pycache__/b.pyc", "2")
     ));
@@ -140,6 +141,65 @@ fn a_module_outside_is_part_of_the_tool() {
     assert!(!changes(&scene, || {
         scene.write("package/__pycache__/three.pyc", "X = 1\n");
     }));
+    assert!(changes(&scene, || {
+        scene.write("package/__pycache__/three.sh", "true\n");
+    }));
+}
+
+#[test]
+fn ap_03_the_python_of_an_environment_is_part_of_the_tool() {
+    let scene = Scene::new();
+    let exec = "python: {module: main, function: run, venv: env}";
+    scene.write(".glee/tools/tool/tool.yml", &manifest("python", exec));
+    scene.write("main.py", "def run(): pass\n");
+    scene.write("env/pyvenv.cfg", "home = /usr/bin\n");
+    scene.write("real/python3", "1");
+    scene.write("real/other", "1");
+    let bin = scene.root.join("env/bin");
+    fs::create_dir(&bin).unwrap();
+    symlink("python3", bin.join("python")).unwrap();
+    symlink("../../real/python3", bin.join("python3")).unwrap();
+    assert!(changes(&scene, || {
+        scene.write("env/pyvenv.cfg", "home = /tmp\n");
+    }));
+    assert!(changes(&scene, || {
+        scene.write("real/python3", "2");
+    }));
+    // As the same bytes elsewhere, and as a file in the place of the link.
+    scene.write("real/other", "2");
+    assert!(changes(&scene, || {
+        fs::remove_file(bin.join("python3")).unwrap();
+        symlink("../../real/other", bin.join("python3")).unwrap();
+    }));
+    assert!(changes(&scene, || {
+        fs::remove_file(bin.join("python3")).unwrap();
+        scene.write("env/bin/python3", "#!/bin/sh\n");
+    }));
+}
+
+#[test]
+fn ap_03_a_link_that_is_turned_is_another_tool() {
+    let scene = Scene::new();
+    let own = scene.root.join(".glee/tools/tool");
+    scene.write(".glee/tools/tool/tool.yml", &command("src/run.sh"));
+    scene.write(".glee/tools/tool/a.sh", "#!/bin/sh\n");
+    scene.write(".glee/tools/tool/b.sh", "#!/bin/sh\ntrue\n");
+    scene.write("src/x", "");
+    let turn = |link: &'static str, to: &'static str| {
+        let link = scene.root.join(link);
+        move || {
+            let _ = fs::remove_file(&link);
+            symlink(to, link).unwrap();
+        }
+    };
+    turn("src/run.sh", "../.glee/tools/tool/a.sh")();
+    let to_b = turn("src/run.sh", "../.glee/tools/tool/b.sh");
+    assert!(changes(&scene, to_b));
+    // Also where only a link behind the link is turned.
+    turn("src/next", "../.glee/tools/tool/a.sh")();
+    symlink("../../../src/next", own.join("link")).unwrap();
+    let to_b = turn("src/next", "../.glee/tools/tool/b.sh");
+    assert!(changes(&scene, to_b));
 }
 
 #[test]

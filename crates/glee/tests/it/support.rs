@@ -107,7 +107,7 @@ pub(crate) fn approve(scene: &Scene, tool: &str) {
             by: "user".into(),
             at: now(),
             reason: String::new(),
-            digest: app.fresh_digest(&spec).unwrap(),
+            digest: app.seen(&spec).unwrap().digest,
             manifest: fs::read_to_string(&spec.source).unwrap(),
             files: BTreeMap::new(),
         }),

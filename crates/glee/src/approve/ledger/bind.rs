@@ -29,9 +29,9 @@ impl Ledger {
             let whole = Sha256::new_with_prefix(spec.document).chain_update(version);
             return Some(HEXLOWER.encode(&whole.finalize()));
         }
-        let entry = exec::entry(spec, &self.root);
+        let entries = exec::entries(spec, &self.root);
         let mut programs = digest::Programs::default();
-        digest::digest(spec, entry.as_deref(), &self.root, &mut programs)
+        digest::digest(spec, &entries, &self.root, &mut programs)
     }
 
     pub(super) fn bound(&self, matter: &Matter<'_>) -> Result<Bound, Failure> {

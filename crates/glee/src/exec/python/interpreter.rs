@@ -13,7 +13,7 @@ pub fn find_interpreter(root: &Path, venv: Option<&str>) -> Result<PathBuf, Stri
     static SYSTEM: OnceLock<Option<PathBuf>> = OnceLock::new();
     match venv {
         Some(venv) => {
-            let python = absolute(root, venv).join("bin/python");
+            let [python, _] = environment(root, venv);
             match python.is_file() {
                 true => Ok(python),
                 false => Err(format!(
@@ -26,6 +26,12 @@ pub fn find_interpreter(root: &Path, venv: Option<&str>) -> Result<PathBuf, Stri
             .clone()
             .ok_or_else(|| "python3 is not installed".to_owned()),
     }
+}
+
+/// What makes a virtual environment run the python that it does.
+pub(in crate::exec) fn environment(root: &Path, venv: &str) -> [PathBuf; 2] {
+    let venv = absolute(root, venv);
+    [venv.join("bin/python"), venv.join("pyvenv.cfg")]
 }
 
 /// What the module is read from, below its `cwd`: one file, or the directory of its package. Any

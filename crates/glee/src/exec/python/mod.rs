@@ -20,7 +20,7 @@ use super::place::{self, Place};
 use super::process::{self, Finished, Job, too_large};
 use super::streams::{Captured, NOTES_AFTER_EXCHANGE};
 
-pub(super) use interpreter::module_files;
+pub(super) use interpreter::{environment, module_files};
 pub use interpreter::{find_interpreter, search_path};
 pub(super) use warm::Warm;
 

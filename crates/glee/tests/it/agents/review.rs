@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use glee::app::App;
-use glee::review::Ruling;
+use glee::review::{Body, Ruling};
 use glee_core::outcome::FailureKind;
 use glee_core::port::{Answer, Caller};
 use serde_json::{Value, json};
@@ -296,6 +297,52 @@ fn ai_07_what_a_tool_runs_elsewhere_is_shown_and_held() {
     let output = scene.glee(&["run", "elsewhere"]);
     assert_eq!(output.status.code(), Some(3));
     assert!(!exists(&scene, "out/other") && !exists(&scene, "out/elsewhere"));
+}
+
+/// A file that is one thing and another in turns is shown as what its digest stands for.
+#[test]
+fn ap_03_what_is_shown_is_what_is_decided_about() {
+    let scene = scene();
+    Agent::of(&scene).make_stamp("flips");
+    let own = scene.root.join(".glee/tools/flips");
+    let good = fs::read_to_string(own.join("run.sh")).unwrap();
+    let other = "#!/bin/sh\ntouch out/other\n";
+    let app = app(&scene);
+    let look = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        let looked = runtime
+            .unwrap()
+            .block_on(app.look("flips", &caller("user")));
+        let look = looked.unwrap();
+        let file = look.files.iter().find(|it| it.name == "run.sh").unwrap();
+        let Body::Text(text) = &file.body else {
+            panic!("{file:?}")
+        };
+        (look.digest.clone(), text.clone())
+    };
+    let put = |text: &str| {
+        fs::write(scene.root.join("next"), text).unwrap();
+        fs::rename(scene.root.join("next"), own.join("run.sh")).unwrap();
+    };
+    put(other);
+    let of_other = look();
+    put(&good);
+    let of_good = look();
+    assert_ne!(of_good.0, of_other.0);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                put(other);
+                put(&good);
+            }
+        });
+        let looked: Vec<_> = (0..500).map(|_| look()).collect();
+        done.store(true, Ordering::Relaxed);
+        for seen in looked {
+            assert!(seen == of_good || seen == of_other, "{seen:?}");
+        }
+    });
 }
 
 /// A person who is asked about a call takes their time; what runs then is still what was approved.

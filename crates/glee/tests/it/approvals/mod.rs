@@ -7,6 +7,7 @@ mod rest;
 mod stage;
 
 use serde_json::{Value, json};
+use std::os::unix::fs::symlink;
 use std::time::Duration;
 
 use glee::approve::ledger::Decision;
@@ -153,6 +154,27 @@ fn ap_03_a_tool_that_changed_is_not_what_was_approved() {
     stage.scene.write("stamp.sh", &good);
     let outcome = stage.call(&app, json!({}), Some(id));
     refused(&outcome, "CONFLICT");
+    assert_eq!(stage.ran(), Vec::<String>::new());
+}
+
+/// An entrypoint that leads to one of the tool's own files stays with that one.
+#[test]
+fn ap_03_an_entrypoint_that_is_turned_is_not_what_was_approved() {
+    let stage = Stage::new();
+    let script = stage.script();
+    let own = stage.scene.root.join(".glee/tools/stamp");
+    let good = std::fs::read_to_string(&script).unwrap();
+    std::fs::rename(&script, own.join("a.sh")).unwrap();
+    std::fs::copy(own.join("a.sh"), own.join("b.sh")).unwrap();
+    std::fs::write(own.join("b.sh"), good.replace("ran", "evil")).unwrap();
+    symlink(own.join("a.sh"), &script).unwrap();
+    let app = stage.app();
+    let id = stage.approved(&app, "a");
+    std::fs::remove_file(&script).unwrap();
+    symlink(own.join("b.sh"), &script).unwrap();
+    let outcome = stage.call(&app, json!({}), Some(id));
+    refused(&outcome, "APPROVAL_REQUIRED");
+    assert!(!stage.scene.root.join("out/evil").exists());
     assert_eq!(stage.ran(), Vec::<String>::new());
 }
 
