@@ -31,7 +31,7 @@ use uuid::Uuid;
 use crate::approve::ledger::Ledger;
 use crate::approve::principles::Service;
 use crate::config::standing;
-use crate::config::{self, Config, Fsync, Mcp, PrinciplesService, Sandboxing};
+use crate::config::{self, Config, Elicitation, Fsync, Mcp, PrinciplesService, Sandboxing};
 use crate::dialect::{document, prompt, resource};
 use crate::exec::http::HttpPolicy;
 use crate::exec::{self, Cage, Egress, Executors, Stay};
@@ -62,7 +62,7 @@ pub struct App {
     mcp: Mcp,
     ledger: Arc<Ledger>,
     prepared: Once,
-    elicitation: bool,
+    elicitation: Elicitation,
     digests: Mutex<Digests>,
     reviewed: Arc<Reviewed>,
 }
