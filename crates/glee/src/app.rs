@@ -53,6 +53,9 @@ pub enum OpenError {
     Config { path: PathBuf, problem: String },
 }
 
+/// How long one example of a tool may take that nobody has approved; a person waits meanwhile.
+const TRIAL: Duration = Duration::from_secs(10);
+
 /// A project, ready to run its tools.
 pub struct App {
     project: Project,
@@ -350,7 +353,7 @@ impl App {
             tool: spec.name.clone(),
             args,
             caller,
-            timeout: None,
+            timeout: Some(TRIAL),
             cancel: Cancel::never(),
             party: Arc::new(Waits),
             approval: None,
