@@ -40,7 +40,7 @@ use crate::project::Project;
 use crate::store::approvals::Approvals;
 use crate::store::paths::Paths;
 use crate::store::reviews::Reviews;
-use crate::store::{digest, documents, manifests, resources};
+use crate::store::{digest, documents, manifests, resources, state};
 
 #[derive(Debug, Error)]
 pub enum OpenError {
@@ -137,10 +137,16 @@ impl App {
     pub fn open(project: Project, wiring: Wiring) -> Result<App, OpenError> {
         let config = read_config(&project)?;
         let natives: Vec<Arc<ToolSpec>> = wiring.natives.into_iter().map(Arc::new).collect();
+        let own_state = wiring.state.map(|it| project.root().join(it));
         let cage = Cage::new(
             Sandbox::new(wiring.launcher),
             confinement(config.sandbox),
             Egress::new(config.allowed_hosts.clone()),
+            own_state
+                .iter()
+                .cloned()
+                .chain(state::everything().ok())
+                .collect(),
         );
         let ledger = Arc::new(Ledger::new(
             project.root().to_owned(),
@@ -175,7 +181,7 @@ impl App {
             observers: vec![Arc::new(Audit::new(Settings {
                 root: project.root().to_owned(),
                 directory: project.audit(),
-                state: wiring.state.map(|it| project.root().join(it)),
+                state: own_state,
                 rotate_bytes: config.audit.rotate_bytes,
                 fsync: match config.audit.fsync {
                     Fsync::Soon => audit::Fsync::Soon,
@@ -430,6 +436,7 @@ pub fn cage_without_project() -> Cage {
         Sandbox::new(launcher),
         Confinement::Required,
         Egress::new(None),
+        state::everything().ok().into_iter().collect(),
     )
 }
 

@@ -1211,3 +1211,27 @@ fn why_tells_who_said_what() {
     );
     assert!(told.lines().count() <= 10, "{told}");
 }
+
+#[test]
+fn se_02_no_grant_opens_the_key_the_head_or_the_tokens() {
+    for parent in [std::env::temp_dir(), PathBuf::from("/var/tmp")] {
+        let scene = Scene::below(&parent);
+        let home = scene.root.parent().unwrap();
+        let reach = "name: reach\ndescription: Reaches out\nkind: command\nversion: 1
+inputs: {schema: {type: object}}
+outputs: {format: text}
+exec: {command: {entrypoint: bash, args: [-c, 'cat $(find HOME/state -type f); for it in audit.key audit.head audit.lock; do : > HOME/state/glee/*/$it; done; mv HOME/state HOME/moved; echo on > HOME/beside; echo end']}}
+permissions: {fs: {read: [HOME], write: [HOME]}}
+approval: {required: false}\n";
+        let reach = reach.replace("HOME", &home.to_string_lossy());
+        scene.write(".glee/tools/reach/tool.yml", &reach);
+        for _ in 0..2 {
+            let output = scene.glee(&["run", "reach"]);
+            assert_eq!(stdout(&output).trim(), "end", "{}", stderr(&output));
+        }
+        assert!(home.join("beside").exists(), "the grant itself holds");
+        let verified = scene.glee(&["audit", "verify"]);
+        assert!(verified.status.success(), "{}", stdout(&verified));
+        assert_eq!(records(&scene).len(), 4);
+    }
+}
