@@ -1235,3 +1235,88 @@ approval: {required: false}\n";
         assert_eq!(records(&scene).len(), 4);
     }
 }
+
+#[test]
+fn ad_02_a_head_with_something_behind_it_is_still_the_head() {
+    let books = Books::with(3);
+    let mut head = fs::read(books.head()).unwrap();
+    head.extend_from_slice(b"y\n");
+    fs::write(books.head(), &head).unwrap();
+    books.is_whole(3);
+    for _ in 0..3 {
+        books.record(&books.audit(), 1);
+    }
+    books.is_whole(6);
+}
+
+#[test]
+fn ad_02_a_full_file_has_one_name() {
+    let books = Books::new();
+    books.record(&books.audit_with(4096, Fsync::Soon), 30);
+    books.is_whole(30);
+    let full = |name: &str| books.place.directory.join(name);
+    let lines = books.lines();
+    for name in [
+        "journal-1.jsonl",
+        "journal-0000001.jsonl",
+        "journal-+00001.jsonl",
+    ] {
+        fs::copy(full("journal-000001.jsonl"), full(name)).unwrap();
+        let report = books.verify();
+        assert_eq!(report.problems.len(), 1, "{name}");
+        assert_eq!(report.problems[0].file, name);
+        assert_eq!(books.lines(), lines, "{name} is no part of the journal");
+        fs::remove_file(full(name)).unwrap();
+    }
+}
+
+#[test]
+fn ad_02_no_number_is_too_large_to_be_told() {
+    let books = Books::with(2);
+    let text = fs::read_to_string(books.journal()).unwrap();
+    let forged = text.lines().next().unwrap();
+    let forged = forged.replace("\"seq\":1,", "\"seq\":18446744073709551615,");
+    fs::write(books.journal(), format!("{forged}\n{text}")).unwrap();
+    assert!(!books.verify().problems.is_empty());
+}
+
+#[test]
+fn ad_06_a_rotation_that_was_interrupted_is_no_damage() {
+    for is_begun in [false, true] {
+        let books = Books::with(5);
+        let full = books.place.directory.join("journal-000001.jsonl");
+        fs::rename(books.journal(), &full).unwrap();
+        if is_begun {
+            fs::write(books.journal(), "").unwrap();
+        }
+        books.is_whole(5);
+        assert!(journal::look(&books.place).unwrap().problems.is_empty());
+        // Not so with more in it than there was.
+        let mut more = fs::read(&full).unwrap();
+        more.extend_from_slice(b"x\n");
+        fs::write(&full, more).unwrap();
+        assert!(!books.verify().problems.is_empty());
+    }
+}
+
+#[test]
+fn ad_05_a_lock_or_a_state_that_is_replaced_is_taken_anew() {
+    let books = Books::new();
+    let audits = [books.audit(), books.audit()];
+    for audit in &audits {
+        books.record(audit, 1);
+    }
+    fs::remove_file(books.place.state.join("audit.lock")).unwrap();
+    for audit in audits.iter().chain(&audits) {
+        books.record(audit, 1);
+    }
+    books.is_whole(6);
+    fs::remove_dir_all(&books.place.state).unwrap();
+    for audit in audits.iter().chain(&audits) {
+        books.record(audit, 1);
+    }
+    // One chain was lost and one begun, however many knew the old key.
+    let report = books.verify();
+    assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
+    assert_eq!(report.events, 4);
+}

@@ -48,7 +48,9 @@ pub fn verify(place: &Place) -> io::Result<Report> {
     for (name, file) in scene.files {
         match file {
             Some(file) => walk.file(&name, file)?,
-            None => walk.problem(&name, 0, walk.seq + 1, "the file is missing"),
+            // A file that has just been begun may not be there yet.
+            None if name == CURRENT && scene.head.length == 0 => {}
+            None => walk.problem(&name, 0, walk.next(), "the file is missing"),
         }
     }
     walk.end(&scene.head);
@@ -132,19 +134,30 @@ impl Scene {
             None => String::new(),
         };
         let sealed = key.and_then(|key| Some((key.unseal(&head)?, key)));
-        let Some((head, key)) = sealed else {
+        let Some((mut head, key)) = sealed else {
             report.problems.push(whole(
                 CURRENT,
                 "it cannot be verified: there is no sealed head of it on this machine",
             ));
             return Ok(None);
         };
+        let current = files::open(&place.current())?;
+        let length = match &current {
+            Some(file) => file.metadata()?.len(),
+            None => 0,
+        };
+        place.finish_rotation(length, &mut head);
         let mut opened = Vec::new();
         for number in 1..=head.files {
             let path = place.full(number);
             opened.push((name_of(&path), files::open(&path)?));
         }
-        opened.push((CURRENT.to_owned(), files::open(&place.current())?));
+        opened.push((CURRENT.to_owned(), current));
+        for name in &listed.strange {
+            report
+                .problems
+                .push(whole(name, "glee gave no file this name"));
+        }
         for (number, path) in listed.full {
             if number == 0 || number > head.files {
                 let problem = whole(&name_of(&path), "glee gave no file this number");
@@ -193,7 +206,7 @@ impl Walk {
                 Some(line) => self.line(name, number, line),
                 None => {
                     let what = "it is torn: it has no end, or is longer than any event";
-                    self.problem(name, number, self.seq + 1, what);
+                    self.problem(name, number, self.next(), what);
                 }
             }
         }
@@ -201,7 +214,7 @@ impl Walk {
     }
 
     fn line(&mut self, name: &str, number: u64, line: &[u8]) {
-        let next = self.seq + 1;
+        let next = self.next();
         let Some(stated) = stated(line) else {
             self.problem(name, number, next, "it is not a line of a journal");
             self.seq = next;
@@ -240,7 +253,7 @@ impl Walk {
             };
             let what =
                 format!("{what}: the file was cut, or the machine went down before it was on disk");
-            self.problem(CURRENT, 0, last + 1, &what);
+            self.problem(CURRENT, 0, self.next(), &what);
         } else if last > head.seq && self.unsealed == 1 && self.report.problems.is_empty() {
             self.report.notes.push(format!(
                 "what follows event {} is not sealed yet: glee was stopped in between; the next call takes it in",
@@ -261,6 +274,11 @@ impl Walk {
                 "the last event is not the one that was sealed",
             );
         }
+    }
+
+    /// The number that the next line should have. What lines say of themselves may be anything.
+    fn next(&self) -> u64 {
+        self.seq.saturating_add(1)
     }
 
     fn problem(&mut self, file: &str, line: u64, seq: u64, what: &str) {
