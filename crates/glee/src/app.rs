@@ -1,6 +1,7 @@
 //! The wiring: the only file that names every concrete type.
 
 mod answers;
+mod running;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -28,6 +29,7 @@ use serde_json::{Map, Value};
 use thiserror::Error;
 use uuid::Uuid;
 
+use self::running::Running;
 use crate::approve::ledger::Ledger;
 use crate::approve::principles::Service;
 use crate::config::standing;
@@ -62,6 +64,7 @@ pub struct App {
     mcp: Mcp,
     ledger: Arc<Ledger>,
     prepared: Once,
+    running: Running,
     elicitation: bool,
     digests: Mutex<Digests>,
     reviewed: Arc<Reviewed>,
@@ -199,6 +202,7 @@ impl App {
             mcp: config.mcp,
             ledger,
             prepared: Once::new(),
+            running: Running::new(),
             elicitation: config.approvals.elicitation,
             digests,
             reviewed,
@@ -366,7 +370,15 @@ impl App {
 
     pub async fn call(&self, call: Call) -> Outcome {
         self.prepared.call_once(|| self.ledger.store().prepare());
+        let _running = self.running.begin();
+        let cancel = self.running.or_stopped(call.cancel);
+        let call = Call { cancel, ..call };
         self.runtime.invoke(invocation(call)).await
+    }
+
+    /// Takes back the calls that run, and waits until their ends are recorded.
+    pub async fn stop(&self) {
+        self.running.stop().await;
     }
 
     /// Makes ready, meanwhile, what will hold a tool that is about to be called.
