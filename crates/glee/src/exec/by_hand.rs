@@ -77,7 +77,7 @@ impl Cage {
             confinement: self.confinement,
             network: self.network(&wanted.network)?,
             protect: protected(&wanted.root, &write),
-            hide: self.hidden_from(&read, &write)?,
+            hide: self.hidden_from(&wanted.root, &read, &write)?,
             read,
             write,
             limits: limits(&Limits::default()),

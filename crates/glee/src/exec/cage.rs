@@ -159,7 +159,7 @@ impl Cage {
             confinement: self.confinement,
             network: self.network(&grant.network)?,
             protect: protected_from(spec, root, &write),
-            hide: self.hidden_from(&read, &write)?,
+            hide: self.hidden_from(root, &read, &write)?,
             read,
             write,
             limits: limits(&spec.limits),
@@ -170,9 +170,16 @@ impl Cage {
     /// came later would be open.
     pub(super) fn hidden_from(
         &self,
+        root: &Path,
         read: &[PathBuf],
         write: &[PathBuf],
     ) -> Result<Vec<PathBuf>, Failure> {
+        // Nothing of it lies inside of a project, and to look at a home that hangs takes for ever.
+        let is_outside = |it: &PathBuf| !it.starts_with(root);
+        if !read.iter().chain(write).any(is_outside) && !self.hidden.iter().any(|it| is_system(it))
+        {
+            return Ok(Vec::new());
+        }
         let mut hidden = Vec::new();
         for path in &*self.hidden {
             let path = real(path);

@@ -20,6 +20,7 @@ use glee_core::port::{Answer, Caller, Cancel, Observer, Waits};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use crate::mcp::server::eventually;
 use crate::support::{GLEE, Scene, json as output_json, stderr, stdout, wiring};
 
 const TOUCH: &str = "name: touch\ndescription: Leaves a file\nkind: command\nversion: 1
@@ -1319,4 +1320,90 @@ fn ad_05_a_lock_or_a_state_that_is_replaced_is_taken_anew() {
     let report = books.verify();
     assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
     assert_eq!(report.events, 4);
+}
+
+/// A home that hangs is one more disk that does.
+#[test]
+fn ad_03_a_state_that_hangs_is_told_in_time() {
+    let scene = scene();
+    let state = scene.root.with_file_name("state");
+    fs::create_dir_all(state.join("glee")).unwrap();
+    let state = state.join("glee");
+    let Some(mut command) =
+        with_faults(&state, "%file:delay_enter=8000000", &[GLEE, "run", "touch"])
+    else {
+        return;
+    };
+    command.current_dir(&scene.root);
+    command.env("XDG_STATE_HOME", scene.root.with_file_name("state"));
+    let began = Instant::now();
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    stderr.read_line(&mut said).unwrap();
+    assert!(began.elapsed() < Duration::from_secs(7), "{said}");
+    assert!(said.contains("AUDIT_UNAVAILABLE"), "{said}");
+    child.wait().unwrap();
+    assert!(!ran(&scene));
+}
+
+#[test]
+fn ad_03_a_start_that_came_too_late_has_an_end() {
+    let scene = scene();
+    let journal = scene.write(".glee/audit/journal.jsonl", "");
+    let faults = "write:delay_enter=5000000:when=1";
+    let Some(mut command) = with_faults(&journal, faults, &[GLEE, "mcp"]) else {
+        return;
+    };
+    let mut child = command
+        .current_dir(&scene.root)
+        .env("XDG_STATE_HOME", scene.root.with_file_name("state"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    for message in [
+        json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"}}}),
+        json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+        json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+            "params": {"name": "touch", "arguments": {}}}),
+    ] {
+        writeln!(stdin, "{message}").unwrap();
+    }
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let answer = lines.find(|it| it.as_ref().unwrap().contains("\"id\":1"));
+    let answer = answer.unwrap().unwrap();
+    assert!(answer.contains("AUDIT_UNAVAILABLE"), "{answer}");
+    eventually("both are written", || {
+        fs::read_to_string(&journal).unwrap().lines().count() == 2
+    });
+    drop(stdin);
+    child.wait().unwrap();
+    assert!(!ran(&scene));
+    let records = records(&scene);
+    assert_eq!(records[0]["event"], "TOOL_STARTED");
+    assert_eq!(records[1]["event"], "TOOL_REFUSED");
+    assert_eq!(records[1]["code"], "AUDIT_UNAVAILABLE");
+    assert_eq!(records[0]["id"], records[1]["id"]);
+    assert!(scene.glee(&["audit", "verify"]).status.success());
+}
+
+#[test]
+fn ad_07_a_mistyped_tool_tells_no_secret() {
+    let secret = "hunter2-hunter2-hunter2";
+    let scene = Scene::new();
+    let tool = TOUCH.replace(
+        "write: ['.']}",
+        "write: ['.']}, secrets: {KEY: {type: string}}",
+    );
+    scene.write(".glee/tools/touch/tool.yml", &tool);
+    let env = BTreeMap::from([("KEY".to_owned(), secret.to_owned())]);
+    let params = json!({"note": secret}).to_string();
+    scene.glee_with(&["run", "toch", "--params", "-"], &env, &params);
+    let records = records(&scene);
+    assert_eq!(records[0]["args"]["note"], "[REDACTED:KEY]", "{records:?}");
 }
