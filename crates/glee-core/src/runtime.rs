@@ -227,7 +227,7 @@ impl Runtime {
                 FailureKind::AuditUnavailable,
                 format!("nothing was done, because it cannot be recorded: {err}"),
             )
-            .hint("make `.glee/audit` writable and free some disk space")
+            .hint("make what it names writable, or free some disk space")
         })
     }
 
@@ -249,7 +249,7 @@ impl Runtime {
                 FailureKind::AuditUnavailable,
                 format!("the call was not run, because it cannot be recorded: {err}"),
             )
-            .hint("make `.glee/audit` writable and free some disk space; `glee doctor` looks at it")
+            .hint("make what it names writable, or free some disk space; `glee doctor` looks at it")
         })
     }
 

@@ -1407,3 +1407,93 @@ fn ad_07_a_mistyped_tool_tells_no_secret() {
     let records = records(&scene);
     assert_eq!(records[0]["args"]["note"], "[REDACTED:KEY]", "{records:?}");
 }
+
+#[test]
+fn ad_06_whatever_is_in_its_files_a_journal_can_be_read() {
+    let books = Books::new();
+    books.record(&books.audit_with(4096, Fsync::Soon), 30);
+    let directory = &books.place.directory;
+    // A gigabyte without the end of a line takes neither the memory nor the time of one.
+    let current = File::options().append(true).open(books.journal()).unwrap();
+    current.set_len(1 << 30).unwrap();
+    assert_eq!(journal::last(directory, 2).unwrap().len(), 2);
+    current.set_len(0).unwrap();
+    let full = directory.join("journal-000001.jsonl");
+    fs::rename(&full, directory.join("elsewhere")).unwrap();
+    std::os::unix::fs::symlink("elsewhere", &full).unwrap();
+    let report = books.verify();
+    assert_eq!(report.problems[0].file, "journal-000001.jsonl");
+    assert_eq!(journal::last(directory, 2).unwrap().len(), 2);
+    fs::remove_dir_all(directory).unwrap();
+    fs::write(directory, "").unwrap();
+    assert_eq!(books.verify().problems[0].file, "audit");
+}
+
+#[test]
+fn ad_06_a_reader_misses_no_file_that_was_full_meanwhile() {
+    let books = Books::new();
+    let audit = books.audit_with(4096, Fsync::Soon);
+    let mut from_nothing = Follow::begin(&books.place.directory).unwrap();
+    books.record(&audit, 1);
+    let mut reader = Follow::begin(&books.place.directory).unwrap();
+    books.record(&audit, 60);
+    assert_eq!(reader.more().unwrap(), books.lines()[1..]);
+    books.record(&audit, 60);
+    assert_eq!(reader.more().unwrap(), books.lines()[61..]);
+    assert_eq!(from_nothing.more().unwrap(), books.lines());
+    assert!(reader.more().unwrap().is_empty());
+}
+
+#[test]
+fn ad_01_what_nests_too_deeply_is_recorded_by_its_size() {
+    let books = Books::new();
+    let mut deep = json!("x");
+    for _ in 0..126 {
+        deep = json!([deep]);
+    }
+    let mut event = event("deep");
+    event.args = Map::from_iter([("deep".to_owned(), deep)]);
+    books.audit().observe(&event).unwrap();
+    let line: Value = serde_json::from_str(&books.lines()[0]).unwrap();
+    assert!(line["args_bytes"].is_u64() && line.get("args").is_none());
+}
+
+#[test]
+fn ad_03_nothing_is_written_to_a_second_place() {
+    let scene = scene();
+    let audit = scene.root.join(".glee/audit");
+    for name in ["tools.log", "journal.jsonl"] {
+        let elsewhere = scene.write("elsewhere", "");
+        fs::create_dir_all(&audit).unwrap();
+        fs::hard_link(&elsewhere, audit.join(name)).unwrap();
+        is_refused(&scene, &scene.glee(&["run", "touch"]), Instant::now());
+        assert_eq!(fs::read_to_string(&elsewhere).unwrap(), "", "{name}");
+        fs::remove_dir_all(&audit).unwrap();
+    }
+    let elsewhere = scene.root.join("elsewhere.d");
+    fs::create_dir(&elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, &audit).unwrap();
+    is_refused(&scene, &scene.glee(&["run", "touch"]), Instant::now());
+    let written = fs::read_dir(&elsewhere).unwrap();
+    assert!(
+        written
+            .flatten()
+            .all(|it| it.metadata().unwrap().len() == 0)
+    );
+}
+
+#[test]
+fn ad_07_no_name_of_a_caller_looks_like_another() {
+    let books = Books::new();
+    let audit = books.audit();
+    for actor in ["victim", "x caller=victim id=", "x\" caller=victim"] {
+        let mut event = event("t");
+        event.actor = actor.to_owned();
+        audit.observe(&event).unwrap();
+    }
+    let log = books.place.directory.join("tools.log");
+    for actor in ["victim", "x caller=victim id="] {
+        let own = glee::observe::audit::tail(&log, actor).unwrap();
+        assert_eq!(own.lines().count(), 1, "{own}");
+    }
+}

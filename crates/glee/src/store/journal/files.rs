@@ -80,7 +80,7 @@ pub(super) fn list(directory: &Path) -> io::Result<Listed> {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(listed),
-        Err(err) => return Err(err),
+        Err(err) => return Err(super::seal::at(directory, err)),
     };
     for entry in entries {
         let path = entry?.path();

@@ -227,7 +227,7 @@ fn latch(place: &Place) -> io::Result<Latch> {
     let path = place.lock();
     let latch = match Latch::at(&path) {
         Err(err) if err.kind() == io::ErrorKind::NotFound => {
-            durable::directory(&place.state)?;
+            durable::directory(&place.state).map_err(|err| at(&place.state, err))?;
             Latch::at(&path)
         }
         latch => latch,
