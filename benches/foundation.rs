@@ -371,6 +371,10 @@ impl Approvals for Nobody {
         unreachable!("nobody has to be asked")
     }
 
+    fn denied(&self, _: &Matter<'_>) -> Result<Option<(Uuid, String)>, Failure> {
+        unreachable!("no tool here asks")
+    }
+
     fn open(&self, _: &Matter<'_>, _: &str) -> Result<Kept, Failure> {
         unreachable!("nobody has to be asked")
     }

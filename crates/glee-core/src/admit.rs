@@ -234,7 +234,10 @@ pub async fn trial(
         secrets: SecretValues::default(),
         grant: spec.permissions.grant(&gate.root),
         root: gate.root.clone(),
-        timeout: spec.limits.timeout,
+        timeout: call
+            .timeout
+            .unwrap_or(spec.limits.timeout)
+            .min(spec.limits.timeout),
         cancel: call.cancel.clone(),
         party: call.party.clone(),
         amended: false,

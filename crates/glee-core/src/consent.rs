@@ -119,6 +119,16 @@ pub(crate) async fn ask(
     witness: &mut dyn Witness,
 ) -> Result<Reply, Failure> {
     if let Some(consent) = gate.approvals.standing(matter) {
+        // A yes to other calls does not take back the no to this one.
+        if let Some((id, reason)) = gate.approvals.denied(matter)? {
+            witness.step(step(
+                id,
+                Decision::Deny {
+                    reason: reason.clone(),
+                },
+            ));
+            return Err(denied(matter, id, &reason));
+        }
         if let Consent::Standing { by, .. } = &consent {
             witness.step(Step {
                 by: by.clone(),

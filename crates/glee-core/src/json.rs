@@ -264,6 +264,27 @@ impl<'de> Visitor<'de> for StrictSeed {
     }
 }
 
+/// Whether two values mean the same: `9`, `9.0` and `90e-1` are one number.
+pub fn same(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => {
+            let whole = one.as_i64().zip(other.as_i64());
+            let whole = whole.map(|(one, other)| one == other);
+            whole.unwrap_or_else(|| one == other || one.as_f64() == other.as_f64())
+        }
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same(one, other))
+        }
+        (Value::Object(one), Value::Object(other)) => {
+            one.len() == other.len()
+                && one
+                    .iter()
+                    .all(|(key, it)| other.get(key).is_some_and(|other| same(it, other)))
+        }
+        (one, other) => one == other,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -186,6 +186,9 @@ pub trait Approvals: Send + Sync {
     /// What a person has said before about calls like this one, if that is a yes.
     fn standing(&self, matter: &Matter<'_>) -> Option<Consent>;
 
+    /// The no of a person to this very call, while it lasts.
+    fn denied(&self, matter: &Matter<'_>) -> Result<Option<(Uuid, String)>, Failure>;
+
     /// Keeps a question, before it is put to anybody.
     fn open(&self, matter: &Matter<'_>, reason: &str) -> Result<Kept, Failure>;
 

@@ -1,7 +1,9 @@
 //! Takes the secrets of a call out of everything that leaves it.
 //!
 //! A secret is recognised raw and in the forms things commonly turn it into: percent-encoded,
-//! JSON-escaped, base64 (whatever stands before it) and hex. Other transforms cannot be undone here.
+//! JSON-escaped (also twice, and as Go does it), base64 (whatever stands before it) and hex; of a secret of
+//! many lines, such as a key, each long line by itself. Other transforms cannot be undone here, nor can base64
+//! that is broken into lines within the secret.
 
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder, MatchKind};
 use data_encoding::{BASE64_NOPAD, BASE64URL_NOPAD, HEXLOWER, HEXUPPER};
@@ -13,6 +15,9 @@ use crate::url_template::encode;
 
 /// Shorter secrets occur by chance; replacing them would destroy the result.
 pub const SHORTEST: usize = 8;
+
+/// Shorter lines of a longer secret say little of it, and occur elsewhere.
+const SHORTEST_LINE: usize = 16;
 
 pub struct Redactor {
     /// The names of secrets that are too short to be looked for.
@@ -183,11 +188,16 @@ fn forms(secret: &str) -> Vec<String> {
             forms.push(form);
         }
     }
-    let json = Value::String(secret.to_owned()).to_string();
-    let json = &json[1..json.len() - 1];
-    for form in [json.to_owned(), ascii(json)] {
+    let json = escaped(secret);
+    for form in [ascii(&json), for_html(&json), json] {
+        forms.push(escaped(&form));
         forms.push(form.replace('/', "\\/"));
         forms.push(form);
+    }
+    let is_telling = |it: &&str| it.len() >= SHORTEST_LINE && !it.starts_with("-----");
+    if secret.trim().contains('\n') {
+        let lines = secret.lines().map(str::trim).filter(is_telling);
+        forms.extend(lines.map(str::to_owned));
     }
     // Base64 of a longer text that holds the secret depends on how many bytes stand before it; the
     // characters that also depend on its neighbours are left out.
@@ -205,6 +215,19 @@ fn forms(secret: &str) -> Vec<String> {
         }
     }
     forms
+}
+
+/// As it stands between the quotes of a JSON text.
+fn escaped(text: &str) -> String {
+    let json = Value::String(text.to_owned()).to_string();
+    json[1..json.len() - 1].to_owned()
+}
+
+/// JSON text as encoders write it that think of HTML.
+fn for_html(json: &str) -> String {
+    json.replace('<', "\\u003c")
+        .replace('>', "\\u003e")
+        .replace('&', "\\u0026")
 }
 
 /// The percent-encoded text with `%2f` for `%2F`, and its letters left alone.
@@ -277,6 +300,25 @@ mod tests {
         assert_eq!(
             redactor.value(json!({"a": [secret], secret: 1})),
             json!({"a": ["[REDACTED:KEY]"], "[REDACTED:KEY]": 1})
+        );
+    }
+
+    #[test]
+    fn forms_of_other_encoders_are_found() {
+        let secret = "a<b>&\"c\"12345";
+        let redactor_of = redactor(secret);
+        for text in [
+            r#"a\u003cb\u003e\u0026\"c\"12345"#.to_owned(),
+            json!(json!({"k": secret}).to_string()).to_string(),
+        ] {
+            let redacted = redactor_of.text(text.clone());
+            assert!(redacted.contains("[REDACTED:KEY]"), "{text} → {redacted}");
+        }
+        let key = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\nAQEFAASCBKcwggSjAgEAAoIB\nshort\n-----END KEY-----\n";
+        let redactor = redactor(key);
+        assert_eq!(
+            redactor.text("x AQEFAASCBKcwggSjAgEAAoIB short -----BEGIN KEY-----".into()),
+            "x [REDACTED:KEY] short -----BEGIN KEY-----"
         );
     }
 

@@ -16,6 +16,7 @@ use crate::outcome::{Failure, FailureKind, Held, Meta, Outcome, Output};
 use crate::policy::Decision;
 use crate::port::{Clock, Consent, Executor, Matter, Observer, Ready, Using};
 use crate::redact::Redactor;
+use crate::secret::SecretValues;
 use crate::shape::shape;
 
 pub struct Runtime {
@@ -92,7 +93,12 @@ impl Runtime {
         };
         let spec = match found {
             Ok(spec) => spec,
-            Err(failure) => return Err(self.refuse(&record, failure).await),
+            Err(failure) => {
+                // Whose secrets the arguments hold, only the name would have told.
+                let redactor = Redactor::new(&self.all_secrets());
+                record.args = redactor.map(record.args);
+                return Err(self.refuse(&record, failure).await);
+            }
         };
         meta.version = Some(spec.version.clone());
         meta.kind = Some(spec.exec.kind());
@@ -135,6 +141,11 @@ impl Runtime {
         if let Err(failure) = self.journal(&recording.record).await {
             recording.over = true;
             recording.set_free(Some(failure.kind));
+            // The start may be written yet, by a disk that only hung. Then this comes after it, and nobody
+            // waits for it.
+            let _ = self
+                .refuse(&recording.record, failure.clone())
+                .now_or_never();
             return Err(failure);
         }
         recording.began = self.clock.now();
@@ -152,6 +163,15 @@ impl Runtime {
         };
         recording.finish(result.as_ref().err()).await?;
         result
+    }
+
+    /// The secrets of all tools there are.
+    fn all_secrets(&self) -> SecretValues {
+        let tools = self.catalog.snapshot();
+        tools
+            .tools()
+            .flat_map(|it| self.gate.secrets_of(it))
+            .collect()
     }
 
     /// A yes is good for one run: from here on it is used, whatever happens.
@@ -207,7 +227,7 @@ impl Runtime {
                 FailureKind::AuditUnavailable,
                 format!("nothing was done, because it cannot be recorded: {err}"),
             )
-            .hint("make `.glee/audit` writable and free some disk space")
+            .hint("make what it names writable, or free some disk space")
         })
     }
 
@@ -229,7 +249,7 @@ impl Runtime {
                 FailureKind::AuditUnavailable,
                 format!("the call was not run, because it cannot be recorded: {err}"),
             )
-            .hint("make `.glee/audit` writable and free some disk space; `glee doctor` looks at it")
+            .hint("make what it names writable, or free some disk space; `glee doctor` looks at it")
         })
     }
 
@@ -311,6 +331,22 @@ impl Witness for Hearing<'_, '_> {
     }
 
     fn tell(&mut self, actor: &str, args: &Map<String, Value>, what: What) {
+        let what = match what {
+            What::Asked { approval, reason } => What::Asked {
+                approval,
+                reason: self.redactor.text(reason),
+            },
+            What::Answered {
+                approval,
+                answer,
+                reason,
+            } => What::Answered {
+                approval,
+                answer,
+                reason: self.redactor.text(reason),
+            },
+            other => other,
+        };
         let event = Event {
             actor: actor.to_owned(),
             args: self.redactor.map(args.clone()),

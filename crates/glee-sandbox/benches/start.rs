@@ -21,6 +21,7 @@ fn main() {
         read: vec![],
         write: vec![],
         protect: vec![],
+        hide: vec![],
         limits: Limits::default(),
     };
     let (confined, off) = (profile(Confinement::Required), profile(Confinement::Off));

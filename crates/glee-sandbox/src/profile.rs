@@ -19,6 +19,8 @@ pub struct Profile {
     pub write: Vec<PathBuf>,
     /// Never writable, creatable or replaceable, whatever `write` says.
     pub protect: Vec<PathBuf>,
+    /// Neither readable nor writable, whatever the grants say. Absolute, already resolved directories.
+    pub hide: Vec<PathBuf>,
     pub limits: Limits,
 }
 

@@ -1,6 +1,7 @@
 //! The wiring: the only file that names every concrete type.
 
 mod answers;
+mod running;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -28,10 +29,11 @@ use serde_json::{Map, Value};
 use thiserror::Error;
 use uuid::Uuid;
 
+use self::running::Running;
 use crate::approve::ledger::Ledger;
 use crate::approve::principles::Service;
 use crate::config::standing;
-use crate::config::{self, Config, Fsync, Mcp, PrinciplesService, Sandboxing};
+use crate::config::{self, Config, Elicitation, Fsync, Mcp, PrinciplesService, Sandboxing};
 use crate::dialect::{document, prompt, resource};
 use crate::exec::http::HttpPolicy;
 use crate::exec::{self, Cage, Egress, Executors, Stay};
@@ -40,7 +42,7 @@ use crate::project::Project;
 use crate::store::approvals::Approvals;
 use crate::store::paths::Paths;
 use crate::store::reviews::Reviews;
-use crate::store::{digest, documents, manifests, resources};
+use crate::store::{digest, documents, manifests, resources, state};
 
 #[derive(Debug, Error)]
 pub enum OpenError {
@@ -53,6 +55,9 @@ pub enum OpenError {
     Config { path: PathBuf, problem: String },
 }
 
+/// How long one example of a tool may take that nobody has approved; a person waits meanwhile.
+const TRIAL: Duration = Duration::from_secs(10);
+
 /// A project, ready to run its tools.
 pub struct App {
     project: Project,
@@ -62,7 +67,8 @@ pub struct App {
     mcp: Mcp,
     ledger: Arc<Ledger>,
     prepared: Once,
-    elicitation: bool,
+    elicitation: Elicitation,
+    running: Running,
     digests: Mutex<Digests>,
     reviewed: Arc<Reviewed>,
 }
@@ -137,10 +143,16 @@ impl App {
     pub fn open(project: Project, wiring: Wiring) -> Result<App, OpenError> {
         let config = read_config(&project)?;
         let natives: Vec<Arc<ToolSpec>> = wiring.natives.into_iter().map(Arc::new).collect();
+        let own_state = wiring.state.map(|it| project.root().join(it));
         let cage = Cage::new(
             Sandbox::new(wiring.launcher),
             confinement(config.sandbox),
             Egress::new(config.allowed_hosts.clone()),
+            own_state
+                .iter()
+                .cloned()
+                .chain(state::everything().ok())
+                .collect(),
         );
         let ledger = Arc::new(Ledger::new(
             project.root().to_owned(),
@@ -175,7 +187,7 @@ impl App {
             observers: vec![Arc::new(Audit::new(Settings {
                 root: project.root().to_owned(),
                 directory: project.audit(),
-                state: wiring.state.map(|it| project.root().join(it)),
+                state: own_state,
                 rotate_bytes: config.audit.rotate_bytes,
                 fsync: match config.audit.fsync {
                     Fsync::Soon => audit::Fsync::Soon,
@@ -193,6 +205,7 @@ impl App {
             mcp: config.mcp,
             ledger,
             prepared: Once::new(),
+            running: Running::new(),
             elicitation: config.approvals.elicitation,
             digests,
             reviewed,
@@ -350,7 +363,7 @@ impl App {
             tool: spec.name.clone(),
             args,
             caller,
-            timeout: None,
+            timeout: Some(TRIAL),
             cancel: Cancel::never(),
             party: Arc::new(Waits),
             approval: None,
@@ -360,7 +373,15 @@ impl App {
 
     pub async fn call(&self, call: Call) -> Outcome {
         self.prepared.call_once(|| self.ledger.store().prepare());
+        let _running = self.running.begin();
+        let cancel = self.running.or_stopped(call.cancel);
+        let call = Call { cancel, ..call };
         self.runtime.invoke(invocation(call)).await
+    }
+
+    /// Takes back the calls that run, and waits until their ends are recorded.
+    pub async fn stop(&self) {
+        self.running.stop().await;
     }
 
     /// Makes ready, meanwhile, what will hold a tool that is about to be called.
@@ -430,6 +451,7 @@ pub fn cage_without_project() -> Cage {
         Sandbox::new(launcher),
         Confinement::Required,
         Egress::new(None),
+        state::everything().ok().into_iter().collect(),
     )
 }
 

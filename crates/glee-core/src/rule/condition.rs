@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::custom::Flaw;
 use crate::glob;
+use crate::json;
 use crate::template::as_text;
 
 /// What one argument must be; all that is given must hold.
@@ -28,6 +29,23 @@ struct Argument {
     name: String,
     test: ArgumentTest,
     regex: Option<Regex>,
+}
+
+/// Of the values that a name can mean, and of the elements of a list.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Enough {
+    One,
+    All,
+}
+
+impl Enough {
+    fn of(self, each: impl Iterator<Item = Result<bool, String>>) -> Result<bool, String> {
+        let all = each.collect::<Result<Vec<bool>, String>>()?;
+        Ok(match self {
+            Enough::One => all.contains(&true),
+            Enough::All => !all.is_empty() && !all.contains(&false),
+        })
+    }
 }
 
 /// Largest compiled expression, in bytes.
@@ -63,12 +81,22 @@ impl Condition {
         self.0.iter().map(|it| it.name.as_str())
     }
 
-    /// An `Err` says why it cannot be told.
+    /// Whether some of what the arguments say is so: enough to object to a call. An `Err` says why it
+    /// cannot be told.
     pub fn holds(&self, args: &Map<String, Value>) -> Result<bool, String> {
+        self.holds_for(args, Enough::One)
+    }
+
+    /// Whether all of it is so, which it takes to say yes.
+    pub fn holds_wholly(&self, args: &Map<String, Value>) -> Result<bool, String> {
+        self.holds_for(args, Enough::All)
+    }
+
+    fn holds_for(&self, args: &Map<String, Value>, enough: Enough) -> Result<bool, String> {
         let mut holds = true;
         // One that cannot be told is not hidden by another that does not hold.
         for argument in &self.0 {
-            holds &= argument.fits(args)?;
+            holds &= argument.fits(args, enough)?;
         }
         Ok(holds)
     }
@@ -134,25 +162,30 @@ impl Argument {
         Ok(argument)
     }
 
-    fn fits(&self, args: &Map<String, Value>) -> Result<bool, String> {
+    fn fits(&self, args: &Map<String, Value>, enough: Enough) -> Result<bool, String> {
+        // `a.b` may be the name of an argument, and one inside another; a call may have both.
         let mut names = self.name.split('.');
         let first = names.next().and_then(|it| args.get(it));
-        let value = args
-            .get(&self.name)
-            .or_else(|| names.try_fold(first?, |value, name| value.get(name)));
+        let inside = names.try_fold(first, |value, name| Some(value?.get(name)));
+        let inside = inside.flatten().filter(|_| self.name.contains('.'));
+        let values: Vec<&Value> = args.get(&self.name).into_iter().chain(inside).collect();
+        match (values.is_empty(), self.test.exists) {
+            (true, exists) => Ok(exists == Some(false)),
+            (false, Some(false)) => Ok(false),
+            (false, _) => enough.of(values.into_iter().map(|it| self.is_so_of(it, enough))),
+        }
+    }
+
+    /// Of a list, the elements are looked at, unless it is the list itself that is spoken of.
+    fn is_so_of(&self, value: &Value, enough: Enough) -> Result<bool, String> {
         let whole = self.test.equals.is_some() || self.test.one_of.is_some();
         match value {
-            None => Ok(self.test.exists == Some(false)),
-            Some(_) if self.test.exists == Some(false) => Ok(false),
-            // Of a list, one element is enough.
-            Some(Value::Array(items)) if !whole => {
-                let mut any = self.test.exists == Some(true) && items.is_empty();
-                for item in items {
-                    any |= self.is_so(item)?;
-                }
-                Ok(any)
+            Value::Array(items) if !whole => {
+                let is_there = self.test.exists == Some(true) && items.is_empty();
+                let each = enough.of(items.iter().map(|it| self.is_so(it)))?;
+                Ok(is_there || each)
             }
-            Some(value) => self.is_so(value),
+            value => self.is_so(value),
         }
     }
 
@@ -164,8 +197,9 @@ impl Argument {
             Some(number) => Ok(holds(number)),
             None => Err(format!("`{}` is not a number", self.name)),
         };
-        Ok(test.equals.as_ref().is_none_or(|it| it == value)
-            && test.one_of.as_ref().is_none_or(|it| it.contains(value))
+        let same = |it: &Value| json::same(it, value);
+        Ok(test.equals.as_ref().is_none_or(same)
+            && test.one_of.as_ref().is_none_or(|it| it.iter().any(same))
             && test
                 .glob
                 .as_ref()
@@ -254,5 +288,47 @@ mod tests {
                 "{test:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_number_is_itself_however_it_is_written() {
+        let number = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
+        for written in ["9", "9.0", "90e-1"] {
+            let equals = ArgumentTest {
+                equals: Some(json!(9)),
+                ..ArgumentTest::default()
+            };
+            let one_of = ArgumentTest {
+                one_of: Some(vec![json!(8), json!(9)]),
+                ..ArgumentTest::default()
+            };
+            for test in [equals, one_of] {
+                let args = json!({"n": number(written)});
+                assert_eq!(holds(test, args), Ok(true), "{written}");
+            }
+        }
+    }
+
+    /// To object, one of them is enough; to say yes, it takes all.
+    #[test]
+    fn a_name_with_a_dot_has_two_readings_and_a_list_many() {
+        let test = ArgumentTest {
+            equals: Some(json!(true)),
+            ..ArgumentTest::default()
+        };
+        let condition = Condition::new([("a.b".to_owned(), test)]).unwrap_or_default();
+        let both = json!({"a": {"b": true}, "a.b": false});
+        let both = both.as_object().cloned().unwrap_or_default();
+        assert_eq!(condition.holds(&both), Ok(true));
+        assert_eq!(condition.holds_wholly(&both), Ok(false));
+        let glob = ArgumentTest {
+            glob: Some("notes/*".to_owned()),
+            ..ArgumentTest::default()
+        };
+        let condition = Condition::new([("n".to_owned(), glob)]).unwrap_or_default();
+        let list = json!({"n": ["notes/a", "secrets/b"]});
+        let list = list.as_object().cloned().unwrap_or_default();
+        assert_eq!(condition.holds(&list), Ok(true));
+        assert_eq!(condition.holds_wholly(&list), Ok(false));
     }
 }

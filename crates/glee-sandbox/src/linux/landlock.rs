@@ -76,6 +76,8 @@ pub(super) fn restrict(profile: &Profile, scratch: ScratchRule) -> io::Result<He
         let rights = match access {
             Access::Read | Access::Protected => AccessFs::from_read(KNOWN),
             Access::Write | Access::Pinned => AccessFs::from_all(KNOWN) & !devices_and_ioctl(),
+            // A mount covers it; without mounts nothing is started.
+            Access::Hidden => continue,
         };
         ruleset = allow(ruleset, &path, rights)?;
     }

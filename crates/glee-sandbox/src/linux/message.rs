@@ -151,7 +151,12 @@ pub(super) fn write_profile(profile: &Profile) -> Result<Vec<u8>, StartError> {
             text(&mut out, "a path", socket.as_os_str())?;
         }
     }
-    for paths in [&profile.read, &profile.write, &profile.protect] {
+    for paths in [
+        &profile.read,
+        &profile.write,
+        &profile.protect,
+        &profile.hide,
+    ] {
         out.number(paths.len() as u64);
         for path in paths {
             text(&mut out, "a path", path.as_os_str())?;
@@ -189,7 +194,7 @@ fn read_profile(from: &mut Reader<'_>) -> Result<Profile, Malformed> {
         _ => return Err(Malformed),
     };
     let mut paths = || from.list(|it| it.text().map(path));
-    let (read, write, protect) = (paths()?, paths()?, paths()?);
+    let (read, write, protect, hide) = (paths()?, paths()?, paths()?, paths()?);
     let limits = Limits {
         cpu: from.optional()?.map(Duration::from_nanos),
         memory: from.optional()?,
@@ -204,6 +209,7 @@ fn read_profile(from: &mut Reader<'_>) -> Result<Profile, Malformed> {
         read,
         write,
         protect,
+        hide,
         limits,
     })
 }
@@ -502,13 +508,15 @@ mod tests {
             file_size: memory,
             scratch_size,
         });
-        (confinement, network, paths(), paths(), paths(), limits).prop_map(
-            |(confinement, network, read, write, protect, limits)| Profile {
+        let paths = [paths(), paths(), paths(), paths()];
+        (confinement, network, paths, limits).prop_map(
+            |(confinement, network, [read, write, protect, hide], limits)| Profile {
                 confinement,
                 network,
                 read,
                 write,
                 protect,
+                hide,
                 limits,
             },
         )

@@ -6,7 +6,8 @@ use std::{fs, io};
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, open, openat2};
 use rustix::mount::{
-    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount,
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MountPropagationFlags, MoveMountFlags,
+    OpenTreeFlags, UnmountFlags, fsconfig_create, fsconfig_set_string, fsmount, fsopen, mount,
     mount_change, move_mount, open_tree, unmount,
 };
 
@@ -167,6 +168,7 @@ pub(super) fn build(profile: &Profile) -> io::Result<Root> {
                 Ok(protected) => pieces.extend(protected),
                 Err(err) => unprotected = Some(err.to_string()),
             },
+            Access::Hidden => pieces.extend(cover(&path)?),
         }
     }
     pieces.sort_by(|a, b| a.path.cmp(&b.path));
@@ -316,6 +318,26 @@ fn protect(path: &Path, placeholders: &mut Placeholders) -> io::Result<Option<Pi
             place.display()
         ))),
     }
+}
+
+/// An empty directory that nobody can look into, to be put over one; nothing where there is none.
+fn cover(path: &Path) -> io::Result<Option<Piece>> {
+    if fs::symlink_metadata(path).is_err() {
+        return Ok(None);
+    }
+    let empty = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    for (key, value) in [("size", "4k"), ("nr_inodes", "1"), ("mode", "0")] {
+        fsconfig_set_string(&empty, key, value)?;
+    }
+    fsconfig_create(&empty)?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_RDONLY
+        | MountAttrFlags::MOUNT_ATTR_NOSUID
+        | MountAttrFlags::MOUNT_ATTR_NODEV;
+    Ok(Some(Piece {
+        path: path.to_path_buf(),
+        tree: fsmount(&empty, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?,
+        kind: FileType::Directory,
+    }))
 }
 
 /// Something to mount on.

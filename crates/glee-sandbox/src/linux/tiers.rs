@@ -15,7 +15,7 @@ use super::grants::{Access, settle};
 use super::landlock::{self, Held, ScratchRule};
 use super::launcher::{Helper, keep_wardens};
 use super::limits::{self, Counted};
-use super::message::{Setup, write_unavailable, write_weaker};
+use super::message::{Setup, Unavailable, write_unavailable, write_weaker};
 use super::namespaces;
 use super::privileges;
 use super::report::{Report, refusal};
@@ -223,6 +223,21 @@ fn confine(
 /// Without namespaces: Landlock, seccomp and the adoption of orphans, all on the launcher itself.
 pub(super) fn landlocked(control: Control, setup: &Setup) -> io::Result<()> {
     let profile = &setup.profile;
+    // Whatever the confinement: what is hidden would be open.
+    if let Some((hidden, _)) = settle(profile).iter().find(|it| it.1 == Access::Hidden) {
+        let refusal = Unavailable {
+            layer: Layer::Protect.to_string(),
+            why: format!(
+                "landlock cannot take {} out of a grant ({})",
+                hidden.display(),
+                setup.why
+            ),
+            what_to_do:
+                "grant paths that do not contain it, or run where user namespaces are allowed"
+                    .to_owned(),
+        };
+        return control.send(Kind::Unavailable, &write_unavailable(&refusal), &[]);
+    }
     let mut report = Report::default();
     report.of(Layer::ProcessTree, Err(setup.why.clone()));
     report.of(Layer::Root, Err(setup.why.clone()));

@@ -148,3 +148,42 @@ fn a_machine_without_user_namespaces_is_found_out() {
         Err(err) => println!("void: {err}"),
     }
 }
+
+#[test]
+fn what_is_hidden_is_open_in_no_tier() {
+    for beside in [std::env::temp_dir(), "/var/tmp".into()] {
+        let dir = tempfile::tempdir_in(beside).unwrap();
+        let dir = dir.path().canonicalize().unwrap();
+        let hidden = dir.join("state/glee");
+        fs::create_dir_all(&hidden).unwrap();
+        fs::write(hidden.join("key"), "content\n").unwrap();
+        fs::write(dir.join("open"), "").unwrap();
+        for tier in [Tier::Full, Tier::Landlock] {
+            for confinement in [Confinement::Required, Confinement::BestEffort] {
+                let mut read = profile(confinement);
+                read.hide.push(hidden.clone());
+                let mut write = read.clone();
+                read.read = vec![dir.clone(), hidden.clone()];
+                write.write = vec![dir.clone(), hidden.clone()];
+                for granted in [read, write] {
+                    let script = format!(
+                        "cd {}; cat state/glee/key; ls state/glee; echo x > state/glee/key; echo x > state/glee/new
+                        rm state/glee/key; mv state/glee aside; mv state moved; cat moved/glee/key aside/key; test -e open && echo there",
+                        dir.display()
+                    );
+                    let ran = run(&at_most(tier), &granted, "/bin/sh", &["-c", &script]);
+                    match (tier, ran) {
+                        (Tier::Landlock, Err(StartError::Unavailable { why, .. })) => {
+                            assert!(why.contains("state/glee"), "{why}");
+                        }
+                        (Tier::Full, Ok(ran)) => assert_eq!(ran.ok(), "there\n"),
+                        (tier, Ok(_)) => panic!("{tier:?} started it"),
+                        (tier, Err(err)) => panic!("{tier:?}: {err}"),
+                    }
+                }
+            }
+        }
+        assert_eq!(fs::read_to_string(hidden.join("key")).unwrap(), "content\n");
+        assert_eq!(fs::read_dir(&hidden).unwrap().count(), 1);
+    }
+}

@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use super::{App, Call, invocation};
 use crate::approve::ledger::{self, Decision};
+use crate::config::Elicitation;
 use crate::config::standing::Standing;
 use crate::store::approvals::{Approvals, LOOK};
 use crate::store::record::{Record, State};
@@ -50,8 +51,8 @@ impl App {
         }
     }
 
-    /// Whether clients are trusted to ask their own users.
-    pub fn trusts_clients_to_ask(&self) -> bool {
+    /// Which clients are trusted to ask their own users.
+    pub fn elicitation(&self) -> Elicitation {
         self.elicitation
     }
 

@@ -54,8 +54,18 @@ pub struct Approvals {
     pub most_pending_of_one: usize,
     /// Of all callers together.
     pub most_pending: usize,
-    /// Whether clients are trusted to ask their own users.
-    pub elicitation: bool,
+    /// Which clients are trusted to ask their own users.
+    pub elicitation: Elicitation,
+}
+
+/// Which clients may put the question whether a call is made to the person behind them. glee cannot see
+/// who answers there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Elicitation {
+    Allow,
+    /// Those that a person has started on this machine.
+    Stdio,
+    Off,
 }
 
 impl Default for Approvals {
@@ -64,7 +74,7 @@ impl Default for Approvals {
             expire_after: Duration::from_secs(24 * 3600),
             most_pending_of_one: 100,
             most_pending: 1000,
-            elicitation: true,
+            elicitation: Elicitation::Stdio,
         }
     }
 }
@@ -279,7 +289,11 @@ fn approvals(wire: &WireApprovals, node: &Node, problems: &mut Vec<Problem>) -> 
         expire_after,
         most_pending_of_one: count(wire.pending_per_caller, otherwise.most_pending_of_one),
         most_pending: count(wire.pending, otherwise.most_pending),
-        elicitation: !matches!(wire.elicitation, Some(WireElicitation::Off)),
+        elicitation: match wire.elicitation {
+            Some(WireElicitation::Allow) => Elicitation::Allow,
+            None | Some(WireElicitation::Stdio) => Elicitation::Stdio,
+            Some(WireElicitation::Off) => Elicitation::Off,
+        },
     }
 }
 
@@ -380,7 +394,7 @@ struct WireApprovals {
     /// How many may wait in all; 1 000 unless given.
     #[serde(default)]
     pending: Option<u32>,
-    /// Whether MCP clients are trusted to ask their own users; `allow` unless given.
+    /// Which MCP clients are trusted to ask their own users; `stdio` unless given.
     #[serde(default)]
     elicitation: Option<WireElicitation>,
 }
@@ -400,8 +414,10 @@ struct WireAudit {
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum WireElicitation {
-    /// A client that can show forms asks its user.
+    /// Every client that can show forms asks its user.
     Allow,
+    /// Only clients over standard input and output do; those that come over HTTP do not.
+    Stdio,
     /// Clients are not asked; somebody answers elsewhere.
     Off,
 }

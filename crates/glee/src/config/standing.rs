@@ -52,7 +52,8 @@ impl Standing {
             && args
                 .keys()
                 .all(|it| self.arguments.contains_key(it) || is_tested(it))
-            && self.when.holds(args) == Ok(true)
+            && self.when.holds_wholly(args) == Ok(true)
+            && !args.iter().any(|(name, it)| is_tested(name) && goes_up(it))
     }
 
     /// What it is about, in one line.
@@ -66,6 +67,16 @@ impl Standing {
             with.join(" and "),
             &self.digest[..12.min(self.digest.len())]
         )
+    }
+}
+
+/// Whether a text leads elsewhere than its beginning says: `notes/../../secrets`.
+fn goes_up(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.split(['/', '\\']).any(|it| it == ".."),
+        Value::Array(items) => items.iter().any(goes_up),
+        Value::Object(map) => map.values().any(goes_up),
+        _ => false,
     }
 }
 

@@ -72,11 +72,13 @@ impl Cage {
             found.collect()
         };
         let write = real(&wanted.write)?;
+        let read = real(&wanted.read)?;
         Ok(Profile {
             confinement: self.confinement,
             network: self.network(&wanted.network)?,
-            read: real(&wanted.read)?,
             protect: protected(&wanted.root, &write),
+            hide: self.hidden_from(&wanted.root, &read, &write)?,
+            read,
             write,
             limits: limits(&Limits::default()),
         })

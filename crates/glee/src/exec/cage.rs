@@ -1,6 +1,8 @@
 //! What holds a process to its grant: the sandbox profile of a call.
 
 use std::collections::HashMap;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -26,16 +28,24 @@ pub struct Cage {
     pub(super) sandbox: Sandbox,
     pub(super) confinement: Confinement,
     egress: Arc<Egress>,
+    /// Directories that no grant opens.
+    hidden: Arc<[PathBuf]>,
     known: Arc<Mutex<HashMap<Profile, Strength>>>,
     asking: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Cage {
-    pub fn new(sandbox: Sandbox, confinement: Confinement, egress: Egress) -> Cage {
+    pub fn new(
+        sandbox: Sandbox,
+        confinement: Confinement,
+        egress: Egress,
+        hidden: Vec<PathBuf>,
+    ) -> Cage {
         Cage {
             sandbox,
             confinement,
             egress: Arc::new(egress),
+            hidden: hidden.into(),
             known: Arc::default(),
             asking: Arc::default(),
         }
@@ -122,6 +132,7 @@ impl Cage {
             read: Vec::new(),
             write: Vec::new(),
             protect: Vec::new(),
+            hide: Vec::new(),
             limits: limits(&model::Limits::default()),
         };
         let strength = self.strength(profile).await?;
@@ -147,11 +158,43 @@ impl Cage {
         Ok(Profile {
             confinement: self.confinement,
             network: self.network(&grant.network)?,
-            read,
             protect: protected_from(spec, root, &write),
+            hide: self.hidden_from(root, &read, &write)?,
+            read,
             write,
             limits: limits(&spec.limits),
         })
+    }
+
+    /// What no grant opens, as the kernel sees it. What a grant contains must be there to be covered: what
+    /// came later would be open.
+    pub(super) fn hidden_from(
+        &self,
+        root: &Path,
+        read: &[PathBuf],
+        write: &[PathBuf],
+    ) -> Result<Vec<PathBuf>, Failure> {
+        // Nothing of it lies inside of a project, and to look at a home that hangs takes for ever.
+        let is_outside = |it: &PathBuf| !it.starts_with(root);
+        if !read.iter().chain(write).any(is_outside) && !self.hidden.iter().any(|it| is_system(it))
+        {
+            return Ok(Vec::new());
+        }
+        let mut hidden = Vec::new();
+        for path in &*self.hidden {
+            let path = real(path);
+            if read.iter().chain(write).any(|it| path.starts_with(it)) {
+                let made = DirBuilder::new().recursive(true).mode(0o700).create(&path);
+                made.map_err(|err| {
+                    Failure::new(
+                        FailureKind::Internal,
+                        format!("{} cannot be kept from the tool: {err}", path.display()),
+                    )
+                })?;
+            }
+            hidden.push(path);
+        }
+        Ok(hidden)
     }
 
     pub(super) fn network(&self, granted: &permission::Network) -> Result<Network, Failure> {
@@ -210,6 +253,17 @@ fn unavailable(strength: &Strength) -> Failure {
     )
     .with("missing", missing)
     .hint("run `glee doctor`; `sandbox: best-effort` in .glee/config.yml runs tools with the layers there are")
+}
+
+/// Where a path leads, as far as it exists.
+fn real(path: &Path) -> PathBuf {
+    let found = path
+        .ancestors()
+        .find_map(|it| Some((it.canonicalize().ok()?, path.strip_prefix(it).ok()?)));
+    found.map_or_else(
+        || path.to_owned(),
+        |(real, rest)| real.components().chain(rest.components()).collect(),
+    )
 }
 
 /// Whether a path is there for every tool, without a grant.

@@ -3,7 +3,7 @@
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -109,6 +109,15 @@ impl Latch {
         Ok(Latch {
             file: Arc::new(file),
             path: path.to_owned(),
+        })
+    }
+
+    /// Whether the file is still the one that others would open.
+    pub fn is_in_place(&self) -> bool {
+        let found = fs::symlink_metadata(&self.path);
+        let own = self.file.metadata();
+        found.is_ok_and(|found| {
+            own.is_ok_and(|own| (own.dev(), own.ino()) == (found.dev(), found.ino()))
         })
     }
 

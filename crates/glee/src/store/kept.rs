@@ -77,6 +77,13 @@ impl Kept {
         if !found.is_file() {
             return Err(io::Error::other("it is not a regular file"));
         }
+        // What is written would also be written elsewhere.
+        if found.nlink() > 1 {
+            return Err(io::Error::other("it has a second name (a hard link)"));
+        }
+        if self.path.parent().is_some_and(Path::is_symlink) {
+            return Err(io::Error::other("its directory is a symbolic link"));
+        }
         if found.mode() & 0o077 != 0 {
             file.set_permissions(Permissions::from_mode(0o600))?;
         }

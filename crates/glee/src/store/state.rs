@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 /// The directory of the project with this root, which need not be there yet.
 pub fn directory(root: &Path) -> io::Result<PathBuf> {
     let project = HEXLOWER.encode(&Sha256::digest(root.as_os_str().as_encoded_bytes())[..8]);
-    let directory = absolute(root, &state()?.join(project).to_string_lossy());
+    let directory = absolute(root, &everything()?.join(project).to_string_lossy());
     // What is there already may be a link into the project.
     let real = directory.ancestors().find_map(|it| it.canonicalize().ok());
     if real.is_some_and(|it| it.starts_with(root)) || directory.starts_with(root) {
@@ -23,8 +23,8 @@ pub fn directory(root: &Path) -> io::Result<PathBuf> {
     Ok(directory)
 }
 
-/// Where programs keep what is neither config nor cache.
-fn state() -> io::Result<PathBuf> {
+/// What all projects have in common: everything in it is out of every tool's reach.
+pub fn everything() -> io::Result<PathBuf> {
     let of = |name: &str| {
         let path = PathBuf::from(std::env::var_os(name)?);
         // What is not absolute is to be taken for absent.

@@ -20,6 +20,7 @@ use glee_core::port::{Answer, Caller, Cancel, Observer, Waits};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use crate::mcp::server::eventually;
 use crate::support::{GLEE, Scene, json as output_json, stderr, stdout, wiring};
 
 const TOUCH: &str = "name: touch\ndescription: Leaves a file\nkind: command\nversion: 1
@@ -1210,4 +1211,289 @@ fn why_tells_who_said_what() {
         "{told}"
     );
     assert!(told.lines().count() <= 10, "{told}");
+}
+
+#[test]
+fn se_02_no_grant_opens_the_key_the_head_or_the_tokens() {
+    for parent in [std::env::temp_dir(), PathBuf::from("/var/tmp")] {
+        let scene = Scene::below(&parent);
+        let home = scene.root.parent().unwrap();
+        let reach = "name: reach\ndescription: Reaches out\nkind: command\nversion: 1
+inputs: {schema: {type: object}}
+outputs: {format: text}
+exec: {command: {entrypoint: bash, args: [-c, 'cat $(find HOME/state -type f); for it in audit.key audit.head audit.lock; do : > HOME/state/glee/*/$it; done; mv HOME/state HOME/moved; echo on > HOME/beside; echo end']}}
+permissions: {fs: {read: [HOME], write: [HOME]}}
+approval: {required: false}\n";
+        let reach = reach.replace("HOME", &home.to_string_lossy());
+        scene.write(".glee/tools/reach/tool.yml", &reach);
+        for _ in 0..2 {
+            let output = scene.glee(&["run", "reach"]);
+            assert_eq!(stdout(&output).trim(), "end", "{}", stderr(&output));
+        }
+        assert!(home.join("beside").exists(), "the grant itself holds");
+        let verified = scene.glee(&["audit", "verify"]);
+        assert!(verified.status.success(), "{}", stdout(&verified));
+        assert_eq!(records(&scene).len(), 4);
+    }
+}
+
+#[test]
+fn ad_02_a_head_with_something_behind_it_is_still_the_head() {
+    let books = Books::with(3);
+    let mut head = fs::read(books.head()).unwrap();
+    head.extend_from_slice(b"y\n");
+    fs::write(books.head(), &head).unwrap();
+    books.is_whole(3);
+    for _ in 0..3 {
+        books.record(&books.audit(), 1);
+    }
+    books.is_whole(6);
+}
+
+#[test]
+fn ad_02_a_full_file_has_one_name() {
+    let books = Books::new();
+    books.record(&books.audit_with(4096, Fsync::Soon), 30);
+    books.is_whole(30);
+    let full = |name: &str| books.place.directory.join(name);
+    let lines = books.lines();
+    for name in [
+        "journal-1.jsonl",
+        "journal-0000001.jsonl",
+        "journal-+00001.jsonl",
+    ] {
+        fs::copy(full("journal-000001.jsonl"), full(name)).unwrap();
+        let report = books.verify();
+        assert_eq!(report.problems.len(), 1, "{name}");
+        assert_eq!(report.problems[0].file, name);
+        assert_eq!(books.lines(), lines, "{name} is no part of the journal");
+        fs::remove_file(full(name)).unwrap();
+    }
+}
+
+#[test]
+fn ad_02_no_number_is_too_large_to_be_told() {
+    let books = Books::with(2);
+    let text = fs::read_to_string(books.journal()).unwrap();
+    let forged = text.lines().next().unwrap();
+    let forged = forged.replace("\"seq\":1,", "\"seq\":18446744073709551615,");
+    fs::write(books.journal(), format!("{forged}\n{text}")).unwrap();
+    assert!(!books.verify().problems.is_empty());
+}
+
+#[test]
+fn ad_06_a_rotation_that_was_interrupted_is_no_damage() {
+    for is_begun in [false, true] {
+        let books = Books::with(5);
+        let full = books.place.directory.join("journal-000001.jsonl");
+        fs::rename(books.journal(), &full).unwrap();
+        if is_begun {
+            fs::write(books.journal(), "").unwrap();
+        }
+        books.is_whole(5);
+        assert!(journal::look(&books.place).unwrap().problems.is_empty());
+        // Not so with more in it than there was.
+        let mut more = fs::read(&full).unwrap();
+        more.extend_from_slice(b"x\n");
+        fs::write(&full, more).unwrap();
+        assert!(!books.verify().problems.is_empty());
+    }
+}
+
+#[test]
+fn ad_05_a_lock_or_a_state_that_is_replaced_is_taken_anew() {
+    let books = Books::new();
+    let audits = [books.audit(), books.audit()];
+    for audit in &audits {
+        books.record(audit, 1);
+    }
+    fs::remove_file(books.place.state.join("audit.lock")).unwrap();
+    for audit in audits.iter().chain(&audits) {
+        books.record(audit, 1);
+    }
+    books.is_whole(6);
+    fs::remove_dir_all(&books.place.state).unwrap();
+    for audit in audits.iter().chain(&audits) {
+        books.record(audit, 1);
+    }
+    // One chain was lost and one begun, however many knew the old key.
+    let report = books.verify();
+    assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
+    assert_eq!(report.events, 4);
+}
+
+/// A home that hangs is one more disk that does.
+#[test]
+fn ad_03_a_state_that_hangs_is_told_in_time() {
+    let scene = scene();
+    let state = scene.root.with_file_name("state");
+    fs::create_dir_all(state.join("glee")).unwrap();
+    let state = state.join("glee");
+    let Some(mut command) =
+        with_faults(&state, "%file:delay_enter=8000000", &[GLEE, "run", "touch"])
+    else {
+        return;
+    };
+    command.current_dir(&scene.root);
+    command.env("XDG_STATE_HOME", scene.root.with_file_name("state"));
+    let began = Instant::now();
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    stderr.read_line(&mut said).unwrap();
+    assert!(began.elapsed() < Duration::from_secs(7), "{said}");
+    assert!(said.contains("AUDIT_UNAVAILABLE"), "{said}");
+    child.wait().unwrap();
+    assert!(!ran(&scene));
+}
+
+#[test]
+fn ad_03_a_start_that_came_too_late_has_an_end() {
+    let scene = scene();
+    let journal = scene.write(".glee/audit/journal.jsonl", "");
+    let faults = "write:delay_enter=5000000:when=1";
+    let Some(mut command) = with_faults(&journal, faults, &[GLEE, "mcp"]) else {
+        return;
+    };
+    let mut child = command
+        .current_dir(&scene.root)
+        .env("XDG_STATE_HOME", scene.root.with_file_name("state"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    for message in [
+        json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"}}}),
+        json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+        json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+            "params": {"name": "touch", "arguments": {}}}),
+    ] {
+        writeln!(stdin, "{message}").unwrap();
+    }
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let answer = lines.find(|it| it.as_ref().unwrap().contains("\"id\":1"));
+    let answer = answer.unwrap().unwrap();
+    assert!(answer.contains("AUDIT_UNAVAILABLE"), "{answer}");
+    eventually("both are written", || {
+        fs::read_to_string(&journal).unwrap().lines().count() == 2
+    });
+    drop(stdin);
+    child.wait().unwrap();
+    assert!(!ran(&scene));
+    let records = records(&scene);
+    assert_eq!(records[0]["event"], "TOOL_STARTED");
+    assert_eq!(records[1]["event"], "TOOL_REFUSED");
+    assert_eq!(records[1]["code"], "AUDIT_UNAVAILABLE");
+    assert_eq!(records[0]["id"], records[1]["id"]);
+    assert!(scene.glee(&["audit", "verify"]).status.success());
+}
+
+#[test]
+fn ad_07_a_mistyped_tool_tells_no_secret() {
+    let secret = "hunter2-hunter2-hunter2";
+    let scene = Scene::new();
+    let tool = TOUCH.replace(
+        "write: ['.']}",
+        "write: ['.']}, secrets: {KEY: {type: string}}",
+    );
+    scene.write(".glee/tools/touch/tool.yml", &tool);
+    let env = BTreeMap::from([("KEY".to_owned(), secret.to_owned())]);
+    let params = json!({"note": secret}).to_string();
+    scene.glee_with(&["run", "toch", "--params", "-"], &env, &params);
+    let records = records(&scene);
+    assert_eq!(records[0]["args"]["note"], "[REDACTED:KEY]", "{records:?}");
+}
+
+#[test]
+fn ad_06_whatever_is_in_its_files_a_journal_can_be_read() {
+    let books = Books::new();
+    books.record(&books.audit_with(4096, Fsync::Soon), 30);
+    let directory = &books.place.directory;
+    // A gigabyte without the end of a line takes neither the memory nor the time of one.
+    let current = File::options().append(true).open(books.journal()).unwrap();
+    current.set_len(1 << 30).unwrap();
+    assert_eq!(journal::last(directory, 2).unwrap().len(), 2);
+    current.set_len(0).unwrap();
+    let full = directory.join("journal-000001.jsonl");
+    fs::rename(&full, directory.join("elsewhere")).unwrap();
+    std::os::unix::fs::symlink("elsewhere", &full).unwrap();
+    let report = books.verify();
+    assert_eq!(report.problems[0].file, "journal-000001.jsonl");
+    assert_eq!(journal::last(directory, 2).unwrap().len(), 2);
+    fs::remove_dir_all(directory).unwrap();
+    fs::write(directory, "").unwrap();
+    assert_eq!(books.verify().problems[0].file, "audit");
+}
+
+#[test]
+fn ad_06_a_reader_misses_no_file_that_was_full_meanwhile() {
+    let books = Books::new();
+    let audit = books.audit_with(4096, Fsync::Soon);
+    let mut from_nothing = Follow::begin(&books.place.directory).unwrap();
+    books.record(&audit, 1);
+    let mut reader = Follow::begin(&books.place.directory).unwrap();
+    books.record(&audit, 60);
+    assert_eq!(reader.more().unwrap(), books.lines()[1..]);
+    books.record(&audit, 60);
+    assert_eq!(reader.more().unwrap(), books.lines()[61..]);
+    assert_eq!(from_nothing.more().unwrap(), books.lines());
+    assert!(reader.more().unwrap().is_empty());
+}
+
+#[test]
+fn ad_01_what_nests_too_deeply_is_recorded_by_its_size() {
+    let books = Books::new();
+    let mut deep = json!("x");
+    for _ in 0..126 {
+        deep = json!([deep]);
+    }
+    let mut event = event("deep");
+    event.args = Map::from_iter([("deep".to_owned(), deep)]);
+    books.audit().observe(&event).unwrap();
+    let line: Value = serde_json::from_str(&books.lines()[0]).unwrap();
+    assert!(line["args_bytes"].is_u64() && line.get("args").is_none());
+}
+
+#[test]
+fn ad_03_nothing_is_written_to_a_second_place() {
+    let scene = scene();
+    let audit = scene.root.join(".glee/audit");
+    for name in ["tools.log", "journal.jsonl"] {
+        let elsewhere = scene.write("elsewhere", "");
+        fs::create_dir_all(&audit).unwrap();
+        fs::hard_link(&elsewhere, audit.join(name)).unwrap();
+        is_refused(&scene, &scene.glee(&["run", "touch"]), Instant::now());
+        assert_eq!(fs::read_to_string(&elsewhere).unwrap(), "", "{name}");
+        fs::remove_dir_all(&audit).unwrap();
+    }
+    let elsewhere = scene.root.join("elsewhere.d");
+    fs::create_dir(&elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, &audit).unwrap();
+    is_refused(&scene, &scene.glee(&["run", "touch"]), Instant::now());
+    let written = fs::read_dir(&elsewhere).unwrap();
+    assert!(
+        written
+            .flatten()
+            .all(|it| it.metadata().unwrap().len() == 0)
+    );
+}
+
+#[test]
+fn ad_07_no_name_of_a_caller_looks_like_another() {
+    let books = Books::new();
+    let audit = books.audit();
+    for actor in ["victim", "x caller=victim id=", "x\" caller=victim"] {
+        let mut event = event("t");
+        event.actor = actor.to_owned();
+        audit.observe(&event).unwrap();
+    }
+    let log = books.place.directory.join("tools.log");
+    for actor in ["victim", "x caller=victim id="] {
+        let own = glee::observe::audit::tail(&log, actor).unwrap();
+        assert_eq!(own.lines().count(), 1, "{own}");
+    }
 }

@@ -27,6 +27,7 @@ fn a_program_that_is_replaced_after_the_check_does_not_run() {
         Sandbox::new(launcher),
         Confinement::Required,
         Egress::new(None),
+        Vec::new(),
     );
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let run = || {

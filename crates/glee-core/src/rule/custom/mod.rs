@@ -278,11 +278,10 @@ impl CustomRule {
     }
 
     fn fits(&self, seen: &Seen<'_>) -> Result<bool, String> {
-        Ok(self.arguments.holds(seen.args)?
-            && match self.ruling {
-                Ruling::Allow => self.holds_all(seen),
-                Ruling::Ask | Ruling::Deny => self.finds_some(seen),
-            })
+        Ok(match self.ruling {
+            Ruling::Allow => self.arguments.holds_wholly(seen.args)? && self.holds_all(seen),
+            Ruling::Ask | Ruling::Deny => self.arguments.holds(seen.args)? && self.finds_some(seen),
+        })
     }
 
     /// To object to a call, some part of it is enough.

@@ -193,6 +193,15 @@ impl Approvals for Ledger {
         })
     }
 
+    fn denied(&self, matter: &Matter<'_>) -> Result<Option<(Uuid, String)>, Failure> {
+        let bound = self.bound(matter)?;
+        let all = self.store.list().map_err(unkept)?;
+        Ok(match self.known(&all, matter, &bound) {
+            Some(Kept::Denied { id, reason }) => Some((id, reason)),
+            _ => None,
+        })
+    }
+
     fn open(&self, matter: &Matter<'_>, reason: &str) -> Result<Kept, Failure> {
         let size = json::canonical(&Value::Object(matter.args.clone())).len();
         if size > MOST_SHOWN {

@@ -17,6 +17,8 @@ use crate::store::journal::{AROUND_ENTRY, LONGEST_LINE};
 
 const LONGEST: usize = LONGEST_LINE - AROUND_ENTRY;
 
+const DEEPEST: usize = 64;
+
 /// Of a line that would be too long first the arguments go, then the ends of its texts.
 pub(super) fn entry(event: &Event) -> String {
     let args = args(event);
@@ -25,7 +27,7 @@ pub(super) fn entry(event: &Event) -> String {
         (Shown::BySize, 4096),
         (Shown::BySize, 256),
     ] {
-        if shown == Shown::Wholly && args.len() > LONGEST {
+        if shown == Shown::Wholly && (args.len() > LONGEST || is_too_deep(event)) {
             continue;
         }
         let entry = render(event, &args, shown, longest);
@@ -43,6 +45,11 @@ pub(super) fn entry(event: &Event) -> String {
 enum Shown {
     Wholly,
     BySize,
+}
+
+/// Whoever reads the line must be able to: parsers give up at some depth.
+fn is_too_deep(event: &Event) -> bool {
+    event.args.values().any(|it| json::depth(it) > DEEPEST)
 }
 
 fn args(event: &Event) -> String {

@@ -4,6 +4,7 @@ mod entry;
 mod text;
 mod writer;
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
@@ -11,7 +12,6 @@ use glee_core::event::{Event, What};
 use glee_core::port::{Later, Observer};
 
 use crate::store::journal::Place;
-use crate::store::state;
 
 pub use text::tail;
 use writer::{Handed, OnDisk, Writer};
@@ -38,6 +38,19 @@ pub enum Fsync {
     Always,
 }
 
+impl Settings {
+    fn place(&self) -> io::Result<Place> {
+        let directory = self.directory.clone();
+        match &self.state {
+            Some(state) => Ok(Place {
+                directory,
+                state: state.clone(),
+            }),
+            None => Place::of(&self.root, directory),
+        }
+    }
+}
+
 pub struct Audit {
     settings: Settings,
     /// Begins with the first event: most commands have none.
@@ -57,15 +70,7 @@ impl Audit {
         if let Some(writer) = kept.as_ref().filter(|it| it.is_there()) {
             return Ok(writer.clone());
         }
-        let state = match &self.settings.state {
-            Some(state) => state.clone(),
-            None => state::directory(&self.settings.root).map_err(|err| err.to_string())?,
-        };
-        let place = Place {
-            directory: self.settings.directory.clone(),
-            state,
-        };
-        let writer = Writer::start(place, self.settings.rotate_bytes)?;
+        let writer = Writer::start(self.settings.clone())?;
         Ok(kept.insert(writer).clone())
     }
 }

@@ -46,13 +46,15 @@ pub fn tail(path: &Path, caller: &str) -> io::Result<String> {
         Some((_, whole)) if start > 0 => whole,
         _ => &text,
     };
-    // The caller stands at a line's end, where nothing that a caller says can stand.
+    // The caller stands before the id at a line's end, where nothing that a caller says can stand: also a
+    // caller's name may hold what looks like another's.
     let own = format!(" caller={} id=", word_or_quoted(caller));
     Ok(whole
         .split_inclusive('\n')
         .filter(|line| {
-            line.rfind(" caller=")
-                .is_some_and(|at| line[at..].starts_with(&own))
+            line.trim_end().rsplit_once('=').is_some_and(|(before, _)| {
+                own.strip_suffix('=').is_some_and(|it| before.ends_with(it))
+            })
         })
         .collect())
 }

@@ -13,8 +13,9 @@ use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 
 use crate::store::durable::Lock;
-use crate::store::journal::{Journal, Place};
+use crate::store::journal::Journal;
 
+use super::Settings;
 use super::text::Log;
 
 /// How long a call waits for its record. It must be told within five seconds.
@@ -60,20 +61,15 @@ const TAKEN: u8 = 1;
 const GIVEN_UP: u8 = 2;
 
 impl Writer {
-    pub(super) fn start(place: Place, rotate: u64) -> Result<Writer, String> {
+    pub(super) fn start(settings: Settings) -> Result<Writer, String> {
         let (jobs, todo) = sync_channel(MOST_WAITING);
         let is_there = Arc::new(AtomicBool::new(true));
         let leaving = Leaving(is_there.clone());
-        let desk = Desk {
-            log: Log::new(place.directory.join("tools.log")),
-            journal: Journal::new(place, rotate),
-            syncer: Syncer::default(),
-        };
         thread::Builder::new()
             .name("audit".to_owned())
             .spawn(move || {
                 let _leaving = leaving;
-                desk.run(&todo);
+                run(&settings, &todo);
             })
             .map_err(|err| format!("no thread to write it: {err}"))?;
         Ok(Writer { jobs, is_there })
@@ -175,13 +171,32 @@ struct Desk {
     syncer: Syncer,
 }
 
-impl Desk {
-    fn run(mut self, todo: &Receiver<Job>) {
-        while let Ok(first) = todo.recv() {
-            let mut batch = vec![first];
-            batch.extend(todo.try_iter().take(MOST_AT_ONCE));
-            self.write(&batch);
+fn run(settings: &Settings, todo: &Receiver<Job>) {
+    let mut desk = None;
+    while let Ok(first) = todo.recv() {
+        let mut batch = vec![first];
+        batch.extend(todo.try_iter().take(MOST_AT_ONCE - 1));
+        if desk.is_none() {
+            match Desk::new(settings) {
+                Ok(it) => desk = Some(it),
+                Err(err) => batch.iter().for_each(|it| it.answer(Err(err.to_string()))),
+            }
         }
+        if let Some(desk) = &mut desk {
+            desk.write(&batch);
+        }
+    }
+}
+
+impl Desk {
+    /// Looks where the state is, which takes as long as the disk it is on.
+    fn new(settings: &Settings) -> io::Result<Desk> {
+        let place = settings.place()?;
+        Ok(Desk {
+            log: Log::new(place.directory.join("tools.log")),
+            journal: Journal::new(place, settings.rotate_bytes),
+            syncer: Syncer::default(),
+        })
     }
 
     /// All that waits is written under one lock, and forced to disk at once if any of it must be.
@@ -231,7 +246,8 @@ impl Desk {
         }
     }
 
-    /// Into both files or neither. How many were recorded: one at least, fewer than all when the journal
+    /// Into both files or neither, unless glee is killed in between: then the log says what the journal
+    /// does not. How many were recorded: one at least, fewer than all when the journal
     /// must go on in a new file.
     fn record(&mut self, alone: &Lock, jobs: &[&Job]) -> io::Result<usize> {
         let entries: Vec<&str> = jobs.iter().map(|it| it.entry.as_str()).collect();

@@ -31,7 +31,7 @@ impl Place {
     }
 
     pub(super) fn full(&self, number: u64) -> PathBuf {
-        self.directory.join(format!("journal-{number:06}.jsonl"))
+        self.directory.join(full(number))
     }
 
     pub(super) fn key(&self) -> PathBuf {
@@ -71,6 +71,8 @@ pub(super) struct Listed {
     pub(super) full: Vec<(u64, PathBuf)>,
     pub(super) torn: Vec<String>,
     pub(super) unsealed: Vec<String>,
+    /// Named like a full file, and none.
+    pub(super) strange: Vec<String>,
 }
 
 pub(super) fn list(directory: &Path) -> io::Result<Listed> {
@@ -78,7 +80,7 @@ pub(super) fn list(directory: &Path) -> io::Result<Listed> {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(listed),
-        Err(err) => return Err(err),
+        Err(err) => return Err(super::seal::at(directory, err)),
     };
     for entry in entries {
         let path = entry?.path();
@@ -89,17 +91,26 @@ pub(super) fn list(directory: &Path) -> io::Result<Listed> {
             listed.unsealed.push(name.into_owned());
         } else if let Some(number) = number(&name) {
             listed.full.push((number, path));
+        } else if name.starts_with("journal-") {
+            listed.strange.push(name.into_owned());
         }
     }
     listed.full.sort();
     listed.torn.sort();
     listed.unsealed.sort();
+    listed.strange.sort();
     Ok(listed)
 }
 
 fn number(name: &str) -> Option<u64> {
     let digits = name.strip_prefix("journal-")?.strip_suffix(".jsonl")?;
-    digits.parse().ok()
+    let number = digits.parse().ok()?;
+    // In one spelling only: in another, it would be a second file of the same number.
+    (name == full(number)).then_some(number)
+}
+
+fn full(number: u64) -> String {
+    format!("journal-{number:06}.jsonl")
 }
 
 /// A file to read; `None` when there is none.

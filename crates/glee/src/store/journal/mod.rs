@@ -36,6 +36,9 @@ pub const AROUND_ENTRY: usize = 128;
 /// How long others may hold the lock. A call must be answered within five seconds.
 const PATIENCE: Duration = Duration::from_secs(3);
 
+/// How often the lock's file may be replaced while it is taken.
+const MOST_LATCHES: usize = 8;
+
 pub struct Journal {
     place: Place,
     /// A file that would grow beyond this is closed, and the next one begun.
@@ -63,11 +66,20 @@ impl Journal {
 
     /// One process at a time writes, until this is dropped.
     pub fn alone(&mut self) -> io::Result<Lock> {
-        let latch = match &self.latch {
-            Some(latch) => latch,
-            None => self.latch.insert(latch(&self.place)?),
-        };
-        latch.hold(PATIENCE)
+        for _ in 0..MOST_LATCHES {
+            let latch = match &self.latch {
+                Some(latch) => latch,
+                None => self.latch.insert(latch(&self.place)?),
+            };
+            let lock = latch.hold(PATIENCE)?;
+            if latch.is_in_place() {
+                return Ok(lock);
+            }
+            // Others hold another file by this name.
+            self.latch = None;
+        }
+        let why = format!("{} keeps being replaced", self.place.lock().display());
+        Err(io::Error::other(why))
     }
 
     /// Adds entries: the members of an object each, without its braces. They have reached the kernel when
@@ -149,7 +161,14 @@ impl Journal {
         {
             return Ok((head.clone(), now));
         }
-        let head = match key.unseal(&text) {
+        let mut head = key.unseal(&text);
+        if head.is_none() {
+            // When the state was lost, somebody else may have begun anew already.
+            self.key = None;
+            *key = self.key()?;
+            head = key.unseal(&text);
+        }
+        let head = match head {
             Some(head) => {
                 self.seen = Some((text, head.clone()));
                 head
@@ -161,10 +180,7 @@ impl Journal {
 
     /// What is there already was sealed with a key, or at a place, that is not known here: the project was
     /// copied, or its state was lost. It is kept, under another name.
-    fn begin(&mut self, key: &mut Key, sealed: &Now) -> io::Result<Head> {
-        // When all of the state is gone, the key and the lock that are known here are of no use either.
-        (self.key, self.latch) = (None, None);
-        *key = self.key()?;
+    fn begin(&mut self, key: &Key, sealed: &Now) -> io::Result<Head> {
         for (_, path) in files::list(&self.place.directory)?.full {
             fs::rename(&path, self.place.unsealed(&path))?;
         }
@@ -211,7 +227,7 @@ fn latch(place: &Place) -> io::Result<Latch> {
     let path = place.lock();
     let latch = match Latch::at(&path) {
         Err(err) if err.kind() == io::ErrorKind::NotFound => {
-            durable::directory(&place.state)?;
+            durable::directory(&place.state).map_err(|err| at(&place.state, err))?;
             Latch::at(&path)
         }
         latch => latch,
@@ -219,9 +235,12 @@ fn latch(place: &Place) -> io::Result<Latch> {
     latch.map_err(|err| at(&path, err))
 }
 
-/// What a head says, whole or not.
+/// What a head says, whole or not. One is as long as the other, so what stands behind its line was put
+/// there by somebody else, and says nothing.
 fn text(file: &File) -> io::Result<String> {
     let mut bytes = [0; 512];
     let length = file.read_at(&mut bytes, 0)?;
-    Ok(String::from_utf8_lossy(&bytes[..length]).into_owned())
+    let text = String::from_utf8_lossy(&bytes[..length]);
+    let line = text.split_inclusive('\n').next();
+    Ok(line.unwrap_or_default().to_owned())
 }

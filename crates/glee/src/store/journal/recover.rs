@@ -6,9 +6,21 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 
 use super::seal::{Head, Key, stated};
-use super::{Journal, LONGEST_LINE};
+use super::{Journal, LONGEST_LINE, Place};
 use crate::store::durable::Lock;
 use crate::store::kept::Now;
+
+impl Place {
+    /// What the head will say when glee was stopped after a full file was given its number, and before the
+    /// head said so.
+    pub(super) fn finish_rotation(&self, current: u64, head: &mut Head) {
+        let full = fs::symlink_metadata(self.full(head.files + 1));
+        if current < head.length && full.is_ok_and(|it| it.is_file() && it.len() == head.length) {
+            head.files += 1;
+            head.length = 0;
+        }
+    }
+}
 
 impl Journal {
     pub(super) fn recover(
@@ -20,11 +32,7 @@ impl Journal {
     ) -> io::Result<()> {
         let mut now = self.file.now()?;
         // glee was stopped after a full file was given its number, and before the head said so.
-        let full = fs::symlink_metadata(self.place.full(head.files + 1));
-        if now.length < head.length && full.is_ok_and(|it| it.len() >= head.length) {
-            head.files += 1;
-            head.length = 0;
-        }
+        self.place.finish_rotation(now.length, head);
         if now.length > head.length {
             adopt(&now.file, key, head)?;
             now = self.file.now()?;

@@ -1,8 +1,8 @@
 //! Whether a journal is whole: every line is where it was written, as it was written, and none is missing.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::files::{self, Place};
 use super::seal::{Head, Key, Mac, stated};
@@ -34,21 +34,24 @@ pub struct Problem {
 /// Walks all files.
 pub fn verify(place: &Place) -> io::Result<Report> {
     let mut report = Report::default();
-    let Some(scene) = Scene::open(place, &mut report)? else {
+    let Some(mut scene) = Scene::open(place, &mut report)? else {
         return Ok(report);
     };
     let mut walk = Walk {
-        key: scene.key,
+        key: scene.key.clone(),
         report,
         seq: 0,
         mac: Mac::default(),
         sealed: scene.head.seq,
         unsealed: 0,
     };
-    for (name, file) in scene.files {
+    for (name, file) in scene.files() {
         match file {
-            Some(file) => walk.file(&name, file)?,
-            None => walk.problem(&name, 0, walk.seq + 1, "the file is missing"),
+            Ok(Some(file)) => walk.file(&name, file)?,
+            Err(err) => walk.problem(&name, 0, walk.next(), &format!("it cannot be read: {err}")),
+            // A file that has just been begun may not be there yet.
+            Ok(None) if name == CURRENT && scene.head.length == 0 => {}
+            Ok(None) => walk.problem(&name, 0, walk.next(), "the file is missing"),
         }
     }
     walk.end(&scene.head);
@@ -58,20 +61,21 @@ pub fn verify(place: &Place) -> io::Result<Report> {
 /// What can be told without reading the lines.
 pub fn look(place: &Place) -> io::Result<Report> {
     let mut report = Report::default();
-    let Some(scene) = Scene::open(place, &mut report)? else {
+    let Some(mut scene) = Scene::open(place, &mut report)? else {
         return Ok(report);
     };
     report.events = scene.head.seq;
     let mut last = 0;
-    for (name, file) in scene.files {
+    for (name, file) in scene.files() {
         last = match &file {
-            Some(file) => file.metadata()?.len(),
-            None => 0,
+            Ok(Some(file)) => file.metadata()?.len(),
+            _ => 0,
         };
         let what = match file {
-            None if name != CURRENT || scene.head.length > 0 => "the file is missing",
-            Some(_) if name == CURRENT && last < scene.head.length => "the file was cut",
-            _ => continue,
+            Err(_) => "it cannot be read",
+            Ok(None) if name != CURRENT || scene.head.length > 0 => "the file is missing",
+            Ok(Some(_)) if name == CURRENT && last < scene.head.length => "the file was cut",
+            Ok(_) => continue,
         };
         report.problems.push(Problem {
             seq: scene.head.seq,
@@ -95,15 +99,27 @@ const CURRENT: &str = "journal.jsonl";
 struct Scene {
     key: Key,
     head: Head,
-    files: Vec<(String, Option<File>)>,
+    full: Vec<PathBuf>,
+    current: io::Result<Option<File>>,
 }
 
 impl Scene {
     /// `None` when there is nothing to verify; what is wrong with that is in the report.
     fn open(place: &Place, report: &mut Report) -> io::Result<Option<Scene>> {
-        let current = files::open(&place.current())?;
-        let listed = files::list(&place.directory)?;
-        if current.is_none() && listed.full.is_empty() && !place.head().exists() {
+        let has_current = fs::symlink_metadata(place.current()).is_ok();
+        let listed = match files::list(&place.directory) {
+            Err(err) if err.kind() == io::ErrorKind::NotADirectory => {
+                report.problems.push(Problem {
+                    seq: 1,
+                    file: name_of(&place.directory),
+                    line: 0,
+                    what: "it is not a directory, so there is no journal".to_owned(),
+                });
+                return Ok(None);
+            }
+            listed => listed?,
+        };
+        if !has_current && listed.full.is_empty() && !place.head().exists() {
             return Ok(None);
         }
         // While nobody writes, all that is read belongs together.
@@ -132,19 +148,24 @@ impl Scene {
             None => String::new(),
         };
         let sealed = key.and_then(|key| Some((key.unseal(&head)?, key)));
-        let Some((head, key)) = sealed else {
+        let Some((mut head, key)) = sealed else {
             report.problems.push(whole(
                 CURRENT,
                 "it cannot be verified: there is no sealed head of it on this machine",
             ));
             return Ok(None);
         };
-        let mut opened = Vec::new();
-        for number in 1..=head.files {
-            let path = place.full(number);
-            opened.push((name_of(&path), files::open(&path)?));
+        let current = files::open(&place.current());
+        let length = match &current {
+            Ok(Some(file)) => file.metadata()?.len(),
+            _ => 0,
+        };
+        place.finish_rotation(length, &mut head);
+        for name in &listed.strange {
+            report
+                .problems
+                .push(whole(name, "glee gave no file this name"));
         }
-        opened.push((CURRENT.to_owned(), files::open(&place.current())?));
         for (number, path) in listed.full {
             if number == 0 || number > head.files {
                 let problem = whole(&name_of(&path), "glee gave no file this number");
@@ -152,10 +173,21 @@ impl Scene {
             }
         }
         Ok(Some(Scene {
+            full: (1..=head.files).map(|it| place.full(it)).collect(),
             key,
             head,
-            files: opened,
+            current,
         }))
+    }
+
+    /// Each is opened when it is its turn: there may be more than a process can have open, and nobody
+    /// writes to a full one.
+    fn files(&mut self) -> impl Iterator<Item = (String, io::Result<Option<File>>)> + use<> {
+        let current = std::mem::replace(&mut self.current, Ok(None));
+        std::mem::take(&mut self.full)
+            .into_iter()
+            .map(|path| (name_of(&path), files::open(&path)))
+            .chain([(CURRENT.to_owned(), current)])
     }
 }
 
@@ -193,7 +225,7 @@ impl Walk {
                 Some(line) => self.line(name, number, line),
                 None => {
                     let what = "it is torn: it has no end, or is longer than any event";
-                    self.problem(name, number, self.seq + 1, what);
+                    self.problem(name, number, self.next(), what);
                 }
             }
         }
@@ -201,7 +233,7 @@ impl Walk {
     }
 
     fn line(&mut self, name: &str, number: u64, line: &[u8]) {
-        let next = self.seq + 1;
+        let next = self.next();
         let Some(stated) = stated(line) else {
             self.problem(name, number, next, "it is not a line of a journal");
             self.seq = next;
@@ -240,7 +272,7 @@ impl Walk {
             };
             let what =
                 format!("{what}: the file was cut, or the machine went down before it was on disk");
-            self.problem(CURRENT, 0, last + 1, &what);
+            self.problem(CURRENT, 0, self.next(), &what);
         } else if last > head.seq && self.unsealed == 1 && self.report.problems.is_empty() {
             self.report.notes.push(format!(
                 "what follows event {} is not sealed yet: glee was stopped in between; the next call takes it in",
@@ -261,6 +293,11 @@ impl Walk {
                 "the last event is not the one that was sealed",
             );
         }
+    }
+
+    /// The number that the next line should have. What lines say of themselves may be anything.
+    fn next(&self) -> u64 {
+        self.seq.saturating_add(1)
     }
 
     fn problem(&mut self, file: &str, line: u64, seq: u64, what: &str) {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Session;
+use super::run::stop_signal;
 use super::status::Status;
 use crate::surface::mcp::stdio;
 
@@ -18,8 +19,15 @@ pub(super) fn run(session: &Session, _: &Args) -> anyhow::Result<Status> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(stdio::serve(app))?;
-    // What still runs is held by the sandbox and ends with this process.
+    runtime.block_on(async {
+        let served = tokio::select! {
+            served = stdio::serve(app.clone()) => served,
+            () = stop_signal() => Ok(()),
+        };
+        app.stop().await;
+        served
+    })?;
+    // A thread may still wait for input that nobody wants.
     runtime.shutdown_background();
     Ok(Status::Ok)
 }

@@ -139,7 +139,7 @@ pub(super) fn wants_colour() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|it| it.is_empty())
 }
 
-fn harmless(text: &str) -> String {
+pub(super) fn harmless(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         if is_invisible(c) && !matches!(c, '\n' | '\t' | '\u{200d}' | '\u{fe0f}') {

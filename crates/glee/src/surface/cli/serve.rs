@@ -80,8 +80,9 @@ pub(super) fn run(session: &Session, args: Args) -> anyhow::Result<Status> {
         let server = Server::new(app.clone(), Principal::usual("mcp"));
         let tell = server.clone();
         let _watching = app.watch(move |change| tell.announce(change))?;
-        bound.serve(server, stop_signal()).await?;
-        anyhow::Ok(())
+        let served = bound.serve(server, stop_signal()).await;
+        app.stop().await;
+        anyhow::Ok(served?)
     })?;
     runtime.shutdown_background();
     Ok(Status::Ok)

@@ -20,18 +20,18 @@ pub(super) fn form(question: &Question<'_>) -> Ask {
     let args = Value::Object(question.args.clone());
     let message = format!(
         "{} wants to run `{}` ({}): {}\nnetwork: {}\nreads: {}\nwrites: {}\nsecrets: {}\narguments: {}",
-        question.caller.name,
+        spelled_out(&question.caller.name),
         question.spec.name,
         question.spec.exec.kind(),
-        question.reason,
+        spelled_out(question.reason),
         permissions.network,
-        list(&permissions.read),
-        list(&permissions.write),
+        spelled_out(&list(&permissions.read)),
+        spelled_out(&list(&permissions.write)),
         list(&permissions.secrets.keys().cloned().collect::<Vec<_>>()),
-        serde_json::to_string_pretty(&args).unwrap_or_default(),
+        arguments(&args),
     );
     Ask::Form {
-        message: spelled_out(&message),
+        message,
         schema: json!({
             "type": "object",
             "properties": {
@@ -43,12 +43,18 @@ pub(super) fn form(question: &Question<'_>) -> Ask {
     }
 }
 
-/// As the person must see it: whole, and what is invisible, or turns text around, spelled out. What is too
-/// large for that is not asked at all.
+/// One line each; JSON escapes what would begin another.
+fn arguments(args: &Value) -> String {
+    let text = serde_json::to_string_pretty(args).unwrap_or_default();
+    text.lines().map(spelled_out).collect::<Vec<_>>().join("\n")
+}
+
+/// As the person must see it: whole, in one line, and what is invisible, or turns text around, spelled out.
+/// What is too large for that is not asked at all.
 fn spelled_out(text: &str) -> String {
     let mut shown = String::new();
     for c in text.chars() {
-        match is_invisible(c) && c != '\n' {
+        match is_invisible(c) {
             true => shown.extend(c.escape_unicode()),
             false => shown.push(c),
         }

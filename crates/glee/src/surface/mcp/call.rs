@@ -111,7 +111,8 @@ impl Server {
                 return Ok(round.into());
             }
             let capabilities = context.client_capabilities().unwrap_or_default();
-            let task = self.spawn(chosen, caller, spec, capabilities);
+            let is_trusted = self.is_trusted_to_ask(&context);
+            let task = self.spawn(chosen, caller, spec, capabilities, is_trusted);
             return Ok(CreateTaskResult::new(task?).into());
         }
         let cancel = Cancel::when(context.ct.clone().cancelled_owned());
@@ -175,7 +176,8 @@ impl Server {
         approved: Option<String>,
     ) -> Line {
         let level = *self.level.lock().unwrap_or_else(PoisonError::into_inner);
-        Line::new(self.shared.app.clone(), context, level, answers, approved)
+        let is_trusted = self.is_trusted_to_ask(context);
+        Line::new(context, is_trusted, level, answers, approved)
     }
 
     /// What a client has answered in this round and those before, and the call that a person was asked

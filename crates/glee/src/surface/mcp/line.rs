@@ -4,7 +4,7 @@
 //! answer to their call, and call again with what they were asked for.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use glee_core::elicit::{Ask, Asked};
@@ -21,7 +21,6 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::approval;
-use crate::app::App;
 
 /// How long a person may think, when a client holds the call open meanwhile.
 const PATIENCE: Duration = Duration::from_secs(10 * 60);
@@ -29,8 +28,9 @@ const PATIENCE: Duration = Duration::from_secs(10 * 60);
 const MOST_WAITING: usize = 256;
 
 pub(super) struct Line {
-    app: Arc<App>,
     peer: Peer<RoleServer>,
+    /// Whether the client may ask its own user for a yes.
+    is_trusted: bool,
     stateless: bool,
     capabilities: ClientCapabilities,
     progress: Option<ProgressToken>,
@@ -61,16 +61,16 @@ struct Notes {
 
 impl Line {
     pub(super) fn new(
-        app: Arc<App>,
         context: &RequestContext<RoleServer>,
+        is_trusted: bool,
         session_level: Option<LoggingLevel>,
         answers: BTreeMap<String, Value>,
         approved: Option<String>,
     ) -> Line {
         let stateless = is_stateless(context);
         Line {
-            app,
             peer: context.peer.clone(),
+            is_trusted,
             stateless,
             capabilities: context.client_capabilities().unwrap_or_default(),
             progress: context.meta.get_progress_token(),
@@ -218,8 +218,7 @@ impl Party for Line {
     }
 
     fn approver(&self) -> Option<&dyn Approver> {
-        let is_trusted = self.app.trusts_clients_to_ask();
-        (is_trusted && has_forms(&self.capabilities)).then_some(self)
+        (self.is_trusted && has_forms(&self.capabilities)).then_some(self)
     }
 }
 

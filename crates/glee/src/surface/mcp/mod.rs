@@ -46,6 +46,7 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 use tokio::sync::broadcast;
 
 use crate::app::App;
+use crate::config::Elicitation;
 use crate::store::results::Results;
 use crate::store::tokens::Scope;
 use crate::surface::principal::Principal;
@@ -153,6 +154,19 @@ impl Server {
             .get::<axum::http::request::Parts>()
             .and_then(|it| it.extensions.get::<Principal>());
         named.unwrap_or(&self.otherwise)
+    }
+
+    /// Whether the client may put the question whether a call is made to its own user.
+    fn is_trusted_to_ask(&self, context: &RequestContext<RoleServer>) -> bool {
+        let over_http = context
+            .extensions
+            .get::<axum::http::request::Parts>()
+            .is_some();
+        match self.shared.app.elicitation() {
+            Elicitation::Allow => true,
+            Elicitation::Stdio => !over_http,
+            Elicitation::Off => false,
+        }
     }
 
     fn caller(&self, context: &RequestContext<RoleServer>) -> Caller {

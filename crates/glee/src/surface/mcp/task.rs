@@ -73,6 +73,7 @@ impl Server {
         caller: Caller,
         spec: Option<Arc<ToolSpec>>,
         capabilities: ClientCapabilities,
+        is_trusted: bool,
     ) -> Result<Task, ErrorData> {
         let desk = self.shared.desks.of(&caller);
         if desk.running_task_count() >= MOST_RUNNING || !self.shared.desks.take_note(&caller) {
@@ -90,7 +91,7 @@ impl Server {
                 let party = Arc::new(Away {
                     desk: context,
                     capabilities,
-                    is_trusted: server.shared.app.trusts_clients_to_ask(),
+                    is_trusted,
                 });
                 let outcome = server.run(chosen, caller.clone(), cancel, party).await;
                 match &outcome.result {

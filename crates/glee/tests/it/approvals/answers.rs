@@ -168,6 +168,28 @@ fn a_yes_for_the_session_from_elsewhere() {
     }
 }
 
+/// A yes to everything else does not take back the no to one call.
+#[test]
+fn a_no_stays_under_a_yes_for_the_session() {
+    let stage = Stage::new();
+    let app = stage.app();
+    let (yes, no) = (stage.asked(&app, "a"), stage.asked(&app, "b"));
+    let reason = "not that one".to_owned();
+    app.decide(no, Decision::Deny { reason }, "bob").unwrap();
+    app.decide(yes, Decision::approve(Said::Session), "bob")
+        .unwrap();
+    assert_eq!(
+        code(&stage.call(&app, json!({"name": "a"}), Some(yes))),
+        "ok"
+    );
+    assert_eq!(code(&stage.call(&app, json!({"name": "c"}), None)), "ok");
+    refused(
+        &stage.call(&app, json!({"name": "b"}), None),
+        "APPROVAL_DENIED",
+    );
+    assert_eq!(stage.ran(), ["a", "c"]);
+}
+
 /// Written as a rule that says what it covers; it turns a question into a yes, never a no.
 #[test]
 fn a_yes_for_always() {
@@ -238,6 +260,7 @@ fn a_yes_for_always_with_a_pattern() {
     };
     assert_eq!(check("notes/b"), "allow");
     assert_eq!(check("other"), "ask");
+    assert_eq!(check("notes/../other"), "ask");
     let run = |name: &str| {
         let param = format!("name={name}");
         stage

@@ -311,6 +311,10 @@ impl Approvals for NeverAsked {
         unreachable!("no tool here asks")
     }
 
+    fn denied(&self, _: &Matter<'_>) -> Result<Option<(Uuid, String)>, Failure> {
+        unreachable!("no tool here asks")
+    }
+
     fn open(&self, _: &Matter<'_>, _: &str) -> Result<Kept, Failure> {
         unreachable!("no tool here asks")
     }

@@ -348,3 +348,34 @@ fn a_client_that_goes_leaves_no_process() {
         "still there"
     );
 }
+
+/// Whoever holds a token may be a program that answers its own questions.
+#[test]
+fn over_http_a_client_does_not_say_yes_for_its_user() {
+    let scene = scene();
+    let asks = "\
+name: stamp
+description: Leave a file behind
+kind: command
+version: 1
+inputs: {schema: {type: object, properties: {}}}
+outputs: {format: text}
+exec: {command: {entrypoint: touch, args: [ran], cwd: out}}
+permissions: {network: false, fs: {write: [out]}}
+approval: {required: true, reason: it writes}
+";
+    scene.write(".glee/tools/stamp/tool.yml", asks);
+    scene.write("out/.keep", "");
+    let asked = |config: &str| {
+        scene.write(".glee/config.yml", config);
+        let served = Served::guarded(&scene);
+        let params = json!({"name": "stamp", "arguments": {}});
+        served.call(1, "tools/call", params).body
+    };
+    let alone = asked("");
+    assert!(alone.contains("APPROVAL_REQUIRED"), "{alone}");
+    assert!(!alone.contains("input_required"), "{alone}");
+    let trusted = asked("approvals: {elicitation: allow}\n");
+    assert!(trusted.contains("input_required"), "{trusted}");
+    assert!(!scene.root.join("out/ran").exists());
+}

@@ -9,3 +9,4 @@ mod principals;
 pub(crate) mod server;
 mod shown;
 mod stdio;
+mod stopped;

@@ -1,10 +1,11 @@
 //! Events for other programs: as they are, or as a table.
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 
 use serde_json::Value;
 
+use super::super::print::harmless;
 use super::Recorded;
 use crate::store::journal;
 
@@ -45,6 +46,7 @@ pub(super) fn export(
     if format == Format::Csv {
         writeln!(out, "{}", COLUMNS.join(","))?;
     }
+    let is_terminal = out.get_ref().is_terminal();
     for line in journal::lines(directory)? {
         let line = line?;
         let Some(event) = Recorded::read(&line).filter(&wanted) else {
@@ -54,7 +56,11 @@ pub(super) fn export(
             Format::Jsonl => writeln!(out, "{line}")?,
             Format::Csv => {
                 let cells = COLUMNS.iter().map(|it| cell(it, &event));
-                writeln!(out, "{}", cells.collect::<Vec<_>>().join(","))?;
+                let row = cells.collect::<Vec<_>>().join(",");
+                match is_terminal {
+                    true => writeln!(out, "{}", harmless(&row))?,
+                    false => writeln!(out, "{row}")?,
+                }
             }
         }
     }

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::status::Status;
 use super::{Session, print};
+use crate::approve::terminal::visible;
 use crate::project::Project;
 use crate::store::journal::{self, Follow, Place};
 use export::Format;
@@ -175,15 +176,17 @@ pub(super) fn of_call(project: &Project, call: &str) -> anyhow::Result<Vec<Recor
             && let Some(event) = Recorded::read(&line)
             && event.text("id").starts_with(&call)
         {
+            if events
+                .first()
+                .is_some_and(|it| it.text("id") != event.text("id"))
+            {
+                bail!("more than one call begins with {call}; give more of its id");
+            }
             events.push(event);
         }
     }
-    let Some(first) = events.first() else {
+    if events.is_empty() {
         bail!("there is no call {call}; `glee audit tail` shows the last ones");
-    };
-    let id = first.text("id").to_owned();
-    if events.iter().any(|it| it.text("id") != id) {
-        bail!("more than one call begins with {call}; give more of its id");
     }
     Ok(events)
 }
@@ -222,10 +225,11 @@ fn verify(project: &Project, json: bool) -> anyhow::Result<Status> {
                 0 => String::new(),
                 line => format!(":{line}"),
             };
-            print::out(&format!("{}{line}: event {}: {}", it.file, it.seq, it.what))?;
+            let (file, what) = (visible(&it.file), visible(&it.what));
+            print::out(&format!("{file}{line}: event {}: {what}", it.seq))?;
         }
         for note in &report.notes {
-            print::out(&format!("note: {note}"))?;
+            print::out(&format!("note: {}", visible(note)))?;
         }
         let events = print::plural(report.events as usize, "event");
         match report.problems.is_empty() {

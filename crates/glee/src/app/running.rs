@@ -1,0 +1,55 @@
+//! The calls that run now, and how they come to an end when glee is to stop.
+
+use std::time::Duration;
+
+use glee_core::port::Cancel;
+use tokio::sync::watch;
+
+/// How long calls may take to end and to be recorded.
+const GRACE: Duration = Duration::from_secs(10);
+
+pub(super) struct Running {
+    count: watch::Sender<usize>,
+    stopping: watch::Sender<bool>,
+}
+
+/// One call that runs, until this is dropped.
+pub(super) struct Call<'a>(&'a Running);
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        self.0.count.send_modify(|it| *it -= 1);
+    }
+}
+
+impl Running {
+    pub(super) fn new() -> Running {
+        Running {
+            count: watch::Sender::new(0),
+            stopping: watch::Sender::new(false),
+        }
+    }
+
+    pub(super) fn begin(&self) -> Call<'_> {
+        self.count.send_modify(|it| *it += 1);
+        Call(self)
+    }
+
+    /// Also when glee is to stop.
+    pub(super) fn or_stopped(&self, gone: Cancel) -> Cancel {
+        let mut stopping = self.stopping.subscribe();
+        Cancel::when(async move {
+            tokio::select! {
+                () = gone.cancelled() => {}
+                _ = stopping.wait_for(|it| *it) => {}
+            }
+        })
+    }
+
+    /// Takes all calls back, those that are still to come too, and waits until they are over.
+    pub(super) async fn stop(&self) {
+        self.stopping.send_replace(true);
+        let mut count = self.count.subscribe();
+        let _ = tokio::time::timeout(GRACE, count.wait_for(|it| *it == 0)).await;
+    }
+}
