@@ -21,7 +21,7 @@ use glee_core::admit::{self, Gate, Invocation};
 use glee_core::event::{Event, What};
 use glee_core::model::{Origin, ToolSpec};
 use glee_core::outcome::Failure;
-use glee_core::policy::{Asking, ManifestApproval};
+use glee_core::policy::{Asking, ManifestApproval, Rules};
 use glee_core::port::{
     Answer, Anywhere, Approvals, Approver, Caller, Cancel, Consent, Kept, Later, Matter, Observer,
     Question, Recalled, Reviews, Secrets, Using, Waits,
@@ -246,7 +246,7 @@ fn gate(root: &Path) {
     let mut rules = rule::defaults();
     let gate = |rules| Gate {
         root: root.to_owned(),
-        rules,
+        rules: Rules::new(rules),
         files: Arc::new(Anywhere),
         principles: None,
         approver: Arc::new(Nobody),

@@ -16,7 +16,7 @@ use crate::json;
 use crate::model::{Approval, Exec, ToolSpec};
 use crate::outcome::{Failure, FailureKind};
 use crate::permission::{Grant, Network, SecretNeed};
-use crate::policy::{self, Case, Decision, Rule, Verdict};
+use crate::policy::{self, Case, Decision, Rules, Verdict};
 use crate::port::{
     Approvals, Approver, Caller, Cancel, Consent, Deed, Files, Matter, Opinion, Party, Principles,
     Reviews, Secrets,
@@ -46,7 +46,7 @@ pub struct Invocation {
 /// What every call of this project is held to.
 pub struct Gate {
     pub root: PathBuf,
-    pub rules: Vec<Box<dyn Rule>>,
+    pub rules: Rules,
     pub files: Arc<dyn Files>,
     pub principles: Option<Consulted>,
     pub approver: Arc<dyn Approver>,
@@ -382,7 +382,7 @@ fn judge(
     witness: &mut dyn Witness,
 ) -> Result<Option<String>, Failure> {
     let case = Case::new(spec, args, &call.caller, &gate.root, &*gate.files);
-    let objections = policy::objections(&gate.rules, &case);
+    let objections = policy::objections(&gate.rules.now(), &case);
     for it in &objections {
         witness.step(Step {
             by: format!("rule {}", it.rule),

@@ -4,6 +4,7 @@ use std::cell::OnceCell;
 use std::path::Path;
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use serde_json::{Map, Value};
 
 use crate::ceiling;
@@ -75,6 +76,23 @@ pub trait Rule: Send + Sync {
 
     /// An `Err` says why the rule could not decide; it counts as a denial.
     fn judge(&self, case: &Case<'_>) -> Result<Decision, String>;
+}
+
+/// The rules that calls are held to, until others take their place.
+pub struct Rules(ArcSwap<Vec<Box<dyn Rule>>>);
+
+impl Rules {
+    pub fn new(rules: Vec<Box<dyn Rule>>) -> Rules {
+        Rules(ArcSwap::from_pointee(rules))
+    }
+
+    pub fn now(&self) -> Arc<Vec<Box<dyn Rule>>> {
+        self.0.load_full()
+    }
+
+    pub fn replace(&self, rules: Vec<Box<dyn Rule>>) {
+        self.0.store(Arc::new(rules));
+    }
 }
 
 /// What one rule says of a call.

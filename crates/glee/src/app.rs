@@ -1,34 +1,40 @@
 //! The wiring: the only file that names every concrete type.
 
 mod answers;
+mod machine;
+mod reviewed;
 mod running;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, Once, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use glee_core::admit::{Consulted, Gate, Invocation};
+use arc_swap::ArcSwap;
+use glee_core::admit::{Admitted, Consulted, Gate, Invocation};
 use glee_core::catalog::{Catalog, Snapshot};
 use glee_core::event::What;
-use glee_core::model::{Origin, Standing, ToolSpec};
+use glee_core::model::{Origin, ToolSpec};
 use glee_core::outcome::{Failure, FailureKind, Outcome};
-use glee_core::policy::{AgentCeiling, Asking, Case, ManifestApproval, Rule, Verdict, objections};
+use glee_core::policy::{
+    AgentCeiling, Asking, Case, ManifestApproval, Rule, Rules, Verdict, objections,
+};
 use glee_core::port::{
-    self, Approver, Boot, Caller, Cancel, Clock, Files, Party, Reviews as _, Secrets, Waits,
+    Approver, Caller, Cancel, Clock, Files, Party, Reviews as _, Secrets, Waits,
 };
 use glee_core::resource::Contents;
 use glee_core::rule;
 use glee_core::rule::autonomy::{Autonomy, Level};
 use glee_core::rule::permit::AllowedPermissions;
 use glee_core::runtime::Runtime;
-use glee_core::secret::Secret;
 use glee_sandbox::{Confinement, Sandbox};
-use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Map, Value};
 use thiserror::Error;
 use uuid::Uuid;
 
+use self::machine::{Environment, SystemClock, allowed_permissions};
+use self::reviewed::Reviewed;
+pub use self::reviewed::Seen;
 use self::running::Running;
 use crate::approve::ledger::Ledger;
 use crate::approve::principles::Service;
@@ -66,11 +72,13 @@ pub struct App {
     cage: Cage,
     mcp: Mcp,
     ledger: Arc<Ledger>,
-    prepared: Once,
-    elicitation: Elicitation,
+    audit: Arc<Audit>,
+    elicitation: ArcSwap<Elicitation>,
     running: Running,
     digests: Mutex<Digests>,
     reviewed: Arc<Reviewed>,
+    /// The only permissions that tools may need.
+    allowed_permissions: Option<String>,
 }
 
 /// The digests of one snapshot's tools, as far as somebody asked for them.
@@ -165,11 +173,21 @@ impl App {
             root: project.root().to_owned(),
             records: Reviews::new(project.reviews()),
         });
+        let audit = Arc::new(Audit::new(Settings {
+            root: project.root().to_owned(),
+            directory: project.audit(),
+            state: own_state,
+            rotate_bytes: config.audit.rotate_bytes,
+            fsync: match config.audit.fsync {
+                Fsync::Soon => audit::Fsync::Soon,
+                Fsync::Always => audit::Fsync::Always,
+            },
+        }));
         let runtime = Runtime {
             catalog: Catalog::new(load(&project, &natives, &reviewed, Compile::AtFirstUse)?),
             gate: Gate {
                 root: project.root().to_owned(),
-                rules: rules(&config, wiring.allowed_permissions.as_deref()),
+                rules: Rules::new(rules(&config, wiring.allowed_permissions.as_deref())),
                 files: Arc::new(Paths::of_this_machine()),
                 principles: config.principles.map(consulted),
                 approver: wiring.approver,
@@ -184,16 +202,7 @@ impl App {
                 cage.clone(),
                 wiring.stay,
             )),
-            observers: vec![Arc::new(Audit::new(Settings {
-                root: project.root().to_owned(),
-                directory: project.audit(),
-                state: own_state,
-                rotate_bytes: config.audit.rotate_bytes,
-                fsync: match config.audit.fsync {
-                    Fsync::Soon => audit::Fsync::Soon,
-                    Fsync::Always => audit::Fsync::Always,
-                },
-            }))],
+            observers: vec![audit.clone()],
             clock: wiring.clock,
         };
         let digests = Mutex::new(Digests::of(runtime.catalog.snapshot()));
@@ -204,9 +213,10 @@ impl App {
             cage,
             mcp: config.mcp,
             ledger,
-            prepared: Once::new(),
+            audit,
             running: Running::new(),
-            elicitation: config.approvals.elicitation,
+            elicitation: ArcSwap::from_pointee(config.approvals.elicitation),
+            allowed_permissions: wiring.allowed_permissions,
             digests,
             reviewed,
         })
@@ -237,10 +247,16 @@ impl App {
         let next = load(&self.project, &self.natives, &self.reviewed, Compile::Now)?;
         self.runtime.catalog.replace(next);
         // What is broken allows nothing: somebody may have meant to take a rule out.
-        let rules = standing_rules(&self.project);
-        let usable = rules.as_ref().map(Vec::clone).unwrap_or_default();
+        let standing = standing_rules(&self.project);
+        let usable = standing.as_ref().map(Vec::clone).unwrap_or_default();
         self.ledger.replace_rules(usable);
-        rules.map(|_| ())
+        // Rules that cannot be read do not loosen those that hold.
+        let config = read_config(&self.project)?;
+        let rules = rules(&config, self.allowed_permissions.as_deref());
+        self.runtime.gate.rules.replace(rules);
+        self.elicitation
+            .store(Arc::new(config.approvals.elicitation));
+        standing.map(|_| ())
     }
 
     /// The SHA-256 of all that a tool is made of, in hex; `None` for a tool that is too large for one.
@@ -286,23 +302,21 @@ impl App {
     }
 
     /// What calls are held to, in order.
-    pub fn rules(&self) -> &[Box<dyn Rule>] {
-        &self.runtime.gate.rules
+    pub fn rules(&self) -> Arc<Vec<Box<dyn Rule>>> {
+        self.runtime.gate.rules.now()
     }
 
     /// What the rules say of a call, which is not made. A service that has a say is not asked.
     pub fn judge(&self, call: Call) -> Result<Vec<Verdict>, Failure> {
         let call = invocation(call);
-        let admitted = self.runtime.preview(&call)?;
+        Ok(self.objections(&self.runtime.preview(&call)?, &call.caller))
+    }
+
+    fn objections(&self, admitted: &Admitted, caller: &Caller) -> Vec<Verdict> {
         let gate = &self.runtime.gate;
-        let case = Case::new(
-            admitted.spec(),
-            admitted.args(),
-            &call.caller,
-            &gate.root,
-            &*gate.files,
-        );
-        Ok(objections(&gate.rules, &case))
+        let (spec, args) = (admitted.spec(), admitted.args());
+        let case = Case::new(spec, args, caller, &gate.root, &*gate.files);
+        objections(&gate.rules.now(), &case)
     }
 
     /// Whether a service outside is asked before each call.
@@ -372,7 +386,6 @@ impl App {
     }
 
     pub async fn call(&self, call: Call) -> Outcome {
-        self.prepared.call_once(|| self.ledger.store().prepare());
         let _running = self.running.begin();
         let cancel = self.running.or_stopped(call.cancel);
         let call = Call { cancel, ..call };
@@ -384,8 +397,9 @@ impl App {
         self.running.stop().await;
     }
 
-    /// Makes ready, meanwhile, what will hold a tool that is about to be called.
+    /// Makes ready, meanwhile, what will hold a tool that is about to be called, and what will record it.
     pub fn expect_call(&self, tool: &str) {
+        self.audit.expect_event();
         if let Ok(spec) = self.tools().find(tool) {
             let (cage, root) = (self.cage.clone(), self.project.root().to_owned());
             tokio::spawn(async move { cage.prepare(&spec, &root).await });
@@ -536,103 +550,4 @@ fn standing_rules(project: &Project) -> Result<Vec<standing::Standing>, OpenErro
         path,
         problem: problem.unwrap_or_default(),
     })
-}
-
-/// A variable that is there and not text allows nothing.
-fn allowed_permissions() -> Option<String> {
-    std::env::var_os("ALLOWED_TOOL_PERMS").map(|it| it.into_string().unwrap_or_default())
-}
-
-/// Secrets are environment variables of glee's own process.
-struct Environment;
-
-impl Secrets for Environment {
-    fn get(&self, name: &str) -> Option<Secret> {
-        std::env::var(name).ok().map(Secret::new)
-    }
-}
-
-/// A digest, and the bytes that it was made of.
-pub struct Seen {
-    pub digest: String,
-    pub manifest: String,
-    pub pieces: Vec<digest::Piece>,
-}
-
-/// What people decided about agents' tools, held against the tools as they are at each moment.
-struct Reviewed {
-    root: PathBuf,
-    records: Reviews,
-}
-
-impl Reviewed {
-    /// The digest of a tool whose manifest and files are read anew; nothing when the manifest on disk
-    /// is another one than the one that was read, or there is too much of it.
-    fn digest(&self, spec: &ToolSpec) -> Option<String> {
-        self.manifest(spec)?;
-        let entries = exec::entries(spec, &self.root);
-        let mut programs = digest::Programs::default();
-        digest::digest(spec, &entries, &self.root, &mut programs)
-    }
-
-    /// The same, with what the digest was made of.
-    fn seen(&self, spec: &ToolSpec) -> Option<Seen> {
-        let manifest = self.manifest(spec)?;
-        let entries = exec::entries(spec, &self.root);
-        let (digest, pieces) = digest::seen(spec, &entries, &self.root)?;
-        Some(Seen {
-            digest,
-            manifest,
-            pieces,
-        })
-    }
-
-    fn manifest(&self, spec: &ToolSpec) -> Option<String> {
-        let text = document::load(&spec.source).ok()?;
-        (manifests::hash(&text) == spec.document).then_some(text)
-    }
-}
-
-impl port::Reviews for Reviewed {
-    fn origin(&self, spec: &ToolSpec) -> Origin {
-        let record = self.records.get(&spec.name);
-        let creator = match (&record, &spec.origin) {
-            (Ok(Some(record)), _) => record.creator.clone(),
-            (_, Origin::Agent { creator, .. }) => creator.clone(),
-            (Ok(None), other) => return other.clone(),
-            (Err(_), _) => "unknown".to_owned(),
-        };
-        let standing = match record {
-            Ok(Some(record)) => record.standing(self.digest(spec).as_deref()),
-            Ok(None) | Err(_) => Standing::Pending,
-        };
-        Origin::Agent { creator, standing }
-    }
-}
-
-struct SystemClock {
-    boot_id: Option<String>,
-}
-
-impl SystemClock {
-    fn new() -> SystemClock {
-        let read = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
-        SystemClock {
-            boot_id: read.ok().map(|it| it.trim().to_owned()),
-        }
-    }
-}
-
-impl Clock for SystemClock {
-    fn now(&self) -> SystemTime {
-        SystemTime::now()
-    }
-
-    fn boot(&self) -> Option<Boot> {
-        let up = clock_gettime(ClockId::Boottime);
-        Some(Boot {
-            id: self.boot_id.clone()?,
-            up: Duration::try_from(up).ok()?,
-        })
-    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use glee_core::event::{Event, What};
 use glee_core::model::ToolSpec;
 use glee_core::outcome::{Failure, FailureKind};
-use glee_core::policy::{self, Case, Verdict, objections};
+use glee_core::policy::{self, Verdict};
 use glee_core::port::{Caller, Cancel, Matter, Waits};
 use glee_core::redact::Redactor;
 use serde_json::{Map, Value};
@@ -53,7 +53,7 @@ impl App {
 
     /// Which clients are trusted to ask their own users.
     pub fn elicitation(&self) -> Elicitation {
-        self.elicitation
+        **self.elicitation.load()
     }
 
     /// Answers a question for a person. Arguments that they choose are held to everything that the
@@ -75,7 +75,7 @@ impl App {
             other => other,
         };
         let decided = self.ledger.decide(id, spec.as_deref(), &decision, by)?;
-        self.tell_answer(&decided, spec.as_deref());
+        self.tell_answer(&decided, spec.as_deref())?;
         Ok(decided)
     }
 
@@ -97,16 +97,7 @@ impl App {
             approval: None,
         });
         let admitted = self.runtime.preview(&call)?;
-        let gate = &self.runtime.gate;
-        let case = Case::new(
-            admitted.spec(),
-            admitted.args(),
-            &call.caller,
-            &gate.root,
-            &*gate.files,
-        );
-        let objections = objections(&gate.rules, &case);
-        match policy::strictest(&objections) {
+        match policy::strictest(&self.objections(&admitted, &call.caller)) {
             Some(Verdict {
                 rule,
                 decision: policy::Decision::Deny { reason },
@@ -118,8 +109,10 @@ impl App {
         }
     }
 
-    fn tell_answer(&self, record: &Record, spec: Option<&ToolSpec>) {
-        let Some(answer) = &record.answer else { return };
+    fn tell_answer(&self, record: &Record, spec: Option<&ToolSpec>) -> Result<(), Failure> {
+        let Some(answer) = &record.answer else {
+            return Ok(());
+        };
         let secrets = spec.map(|it| self.runtime.gate.secrets_of(it));
         let redactor = Redactor::new(&secrets.unwrap_or_default());
         let event = Event {
@@ -140,7 +133,15 @@ impl App {
                 reason: answer.reason.clone(),
             },
         };
-        // What the record cannot take stops the call when it would start.
-        let _ = self.runtime.tell(&event);
+        self.runtime.tell(&event).map_err(|err| {
+            let message = format!(
+                "{} is {}, but that could not be recorded: {err}",
+                record.id,
+                record.state.name()
+            );
+            Failure::new(FailureKind::AuditUnavailable, message).hint(
+                "a call is not made before it can be recorded; `glee doctor` looks at the audit",
+            )
+        })
     }
 }

@@ -75,13 +75,6 @@ impl Approvals {
         Ok(Some(record))
     }
 
-    /// Makes the place where questions are kept. A tool that may write in the whole project would
-    /// otherwise hold it, so that nobody can make it while that tool runs.
-    pub fn prepare(&self) {
-        // Who cannot make it now is told so when there is something to keep.
-        let _ = durable::directory(&self.directory);
-    }
-
     /// Keeps others from changing anything until it is dropped.
     pub fn alone(&self) -> io::Result<Alone<'_>> {
         durable::directory(&self.directory)?;

@@ -36,6 +36,7 @@ impl Targets {
             targets.add(tree, project.root());
         }
         targets.add(project.standing_rules(), project.root());
+        targets.add(project.config(), project.root());
         for tool in app.tools().tools() {
             let own = tool.source.parent().map(Path::to_owned);
             let entries = exec::entries(tool, project.root());

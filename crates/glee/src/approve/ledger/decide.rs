@@ -158,7 +158,7 @@ impl Ledger {
         if is_placeholder(&self.rules_file) {
             return Err(Failure::new(
                 FailureKind::Conflict,
-                "a rule cannot be written now: a tool that may write in the whole project holds the place of .glee/rules.yml",
+                "a rule cannot be written now: a tool that may write inside of .glee holds the place of .glee/rules.yml",
             )
             .hint("approve it once, or try again when that tool has ended; an empty .glee/rules.yml, made before, prevents it")
             .retryable());

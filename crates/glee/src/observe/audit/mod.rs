@@ -65,6 +65,12 @@ impl Audit {
         }
     }
 
+    /// Makes ready what will write, for an event that is about to come.
+    pub fn expect_event(&self) {
+        // The event itself will say what is wrong.
+        let _ = self.writer();
+    }
+
     fn writer(&self) -> Result<Writer, String> {
         let mut kept = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(writer) = kept.as_ref().filter(|it| it.is_there()) {

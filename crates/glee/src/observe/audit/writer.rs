@@ -172,7 +172,11 @@ struct Desk {
 }
 
 fn run(settings: &Settings, todo: &Receiver<Job>) {
-    let mut desk = None;
+    let mut desk = Desk::new(settings).ok();
+    // Meanwhile nobody waits; when there is something to write, somebody does.
+    if let Some(desk) = &mut desk {
+        desk.journal.open_what_is_there();
+    }
     while let Ok(first) = todo.recv() {
         let mut batch = vec![first];
         batch.extend(todo.try_iter().take(MOST_AT_ONCE - 1));

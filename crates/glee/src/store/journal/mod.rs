@@ -64,6 +64,24 @@ impl Journal {
         }
     }
 
+    /// Opens what will be written to. What is not there is made by whoever has the lock, and what cannot
+    /// be opened is told when it is needed.
+    pub fn open_what_is_there(&mut self) {
+        self.latch = self
+            .latch
+            .take()
+            .or_else(|| Latch::at(&self.place.lock()).ok());
+        self.key = self
+            .key
+            .take()
+            .or_else(|| Key::load(&self.place.key()).ok()?);
+        for kept in [&mut self.head, &mut self.file] {
+            if kept.path().exists() {
+                let _ = kept.now();
+            }
+        }
+    }
+
     /// One process at a time writes, until this is dropped.
     pub fn alone(&mut self) -> io::Result<Lock> {
         for _ in 0..MOST_LATCHES {

@@ -55,8 +55,9 @@ pub(super) fn run(session: &Session, args: &Args) -> anyhow::Result<Status> {
 const REMEDY: &str = "the rule taken out of `.glee/rules.yml`";
 
 fn list(app: &App, json: bool) -> anyhow::Result<Status> {
+    let rules = app.rules();
     if json {
-        let rules = app.rules().iter().map(
+        let rules = rules.iter().map(
             |rule| json!({"name": rule.name(), "about": rule.about(), "remedy": rule.remedy()}),
         );
         let standing = app.standing_rules();
@@ -66,10 +67,10 @@ fn list(app: &App, json: bool) -> anyhow::Result<Status> {
         print::json(&Value::from_iter(rules.chain(standing)))?;
         return Ok(Status::Ok);
     }
-    let names = app.rules().iter().map(|it| it.name().chars().count());
+    let names = rules.iter().map(|it| it.name().chars().count());
     let width = names.max().unwrap_or_default();
     let mut out = String::new();
-    for rule in app.rules() {
+    for rule in rules.iter() {
         out.push_str(&format!("{:width$}  {}\n", rule.name(), rule.about()));
     }
     for rule in app.standing_rules().iter() {
@@ -148,7 +149,7 @@ struct Found<'a> {
     decision: &'static str,
     rule: &'a str,
     reason: &'a str,
-    remedy: &'a str,
+    remedy: String,
 }
 
 impl<'a> Found<'a> {
@@ -159,12 +160,13 @@ impl<'a> Found<'a> {
             Decision::Ask { reason } => ("ask", reason.as_str()),
             Decision::Deny { reason } => ("deny", reason.as_str()),
         };
-        let own = app.rules().iter().find(|it| it.name() == rule);
+        let rules = app.rules();
+        let own = rules.iter().find(|it| it.name() == rule);
         Found {
             decision,
             rule,
             reason,
-            remedy: own.map_or("", |it| it.remedy()),
+            remedy: own.map_or(String::new(), |it| it.remedy().to_owned()),
         }
     }
 

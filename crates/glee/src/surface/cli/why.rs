@@ -152,9 +152,10 @@ impl<'a> Step<'a> {
     fn of(step: &'a Value, app: Option<&App>) -> Step<'a> {
         let text = |key: &str| step[key].as_str().unwrap_or_default();
         let by = text("by");
-        let rules = app.map_or(&[][..], |it| it.rules());
+        let rules = app.map(App::rules);
         let rule = rules
             .iter()
+            .flat_map(|it| it.iter())
             .find(|it| by.strip_prefix("rule ") == Some(it.name()));
         let remedy = match (rule, by) {
             (Some(rule), _) => rule.remedy().to_owned(),

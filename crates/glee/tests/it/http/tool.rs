@@ -13,6 +13,7 @@ use glee_core::model::{
 };
 use glee_core::outcome::{Failure, FailureKind, Held, Outcome};
 use glee_core::permission::{Network, Permissions, SecretNeed};
+use glee_core::policy::Rules;
 use glee_core::port::{
     Answer, Anywhere, Approvals, Approver, Caller, Cancel, Clock, Consent, Executor, Kept, Later,
     Matter, Question, Ready, Recalled, Reviews, Secrets, Using, Waits,
@@ -288,7 +289,7 @@ fn invocation(args: Value, cancel: Cancel) -> Invocation {
 fn gate() -> Gate {
     Gate {
         root: PathBuf::from("/nowhere"),
-        rules: vec![],
+        rules: Rules::new(vec![]),
         files: Arc::new(Anywhere),
         principles: None,
         approver: Arc::new(NeverAsked),
