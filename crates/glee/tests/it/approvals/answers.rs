@@ -9,9 +9,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::stage::{Stage, code, refused};
-use crate::cli::on_a_terminal;
 use crate::mcp::server::{Pipes, eventually, modern};
-use crate::support::{GLEE, json as output_json, stderr, stdout};
+use crate::support::{GLEE, json as output_json, on_a_terminal, stderr, stdout};
 
 const PROMPT: &str = "[y/s/a/e/N] ";
 
