@@ -152,8 +152,12 @@ impl App {
         let config = read_config(&project)?;
         let natives: Vec<Arc<ToolSpec>> = wiring.natives.into_iter().map(Arc::new).collect();
         let own_state = wiring.state.map(|it| project.root().join(it));
+        let sandbox = Sandbox::new(wiring.launcher);
+        if wiring.stay == Stay::ForOneCall && config.sandbox != Sandboxing::Off {
+            sandbox.expect();
+        }
         let cage = Cage::new(
-            Sandbox::new(wiring.launcher),
+            sandbox,
             confinement(config.sandbox),
             Egress::new(config.allowed_hosts.clone()),
             own_state

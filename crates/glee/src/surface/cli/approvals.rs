@@ -105,7 +105,7 @@ fn pattern(text: &str) -> Result<(String, String), String> {
 }
 
 pub(super) fn run(session: &Session, args: Args) -> anyhow::Result<Status> {
-    let app = session.app(Stay::ForOneCall)?;
+    let app = session.app(Stay::Briefly)?;
     match args.command {
         Command::List { state } => list(&app, state, session.json),
         Command::Show { id } => show(&app, id, session.json),

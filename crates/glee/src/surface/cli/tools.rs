@@ -61,7 +61,7 @@ struct Review {
 
 pub(super) fn run(session: &Session, args: Args) -> anyhow::Result<Status> {
     let Command::Review(args) = args.command;
-    let app = session.app(Stay::ForOneCall)?;
+    let app = session.app(Stay::Briefly)?;
     let Some(name) = &args.name else {
         return list(&app, session.json);
     };

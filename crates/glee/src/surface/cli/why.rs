@@ -38,7 +38,7 @@ pub(super) fn run(session: &Session, args: &Args) -> anyhow::Result<Status> {
     };
     let events = of_call(&project, &call)?;
     // A project that is broken now can still say what happened when it was not.
-    let app = session.app(Stay::ForOneCall).ok();
+    let app = session.app(Stay::Briefly).ok();
     let told = Told::of(&events, app.as_ref());
     match session.json {
         true => print::json(&told.as_json())?,
