@@ -51,6 +51,7 @@ use crate::store::tokens::Scope;
 use crate::surface::principal::Principal;
 use crate::surface::turnstile::Turnstile;
 use crate::watch::Change;
+pub(super) use definition::all as definitions;
 pub use listed::Outlet;
 use listed::StandIn;
 use result::Shelf;
