@@ -197,7 +197,7 @@ impl Desk {
     fn new(settings: &Settings) -> io::Result<Desk> {
         let place = settings.place()?;
         Ok(Desk {
-            log: Log::new(place.directory.join("tools.log")),
+            log: Log::new(place.directory.join("tools.log"), settings.rotate_bytes),
             journal: Journal::new(place, settings.rotate_bytes),
             syncer: Syncer::default(),
         })
