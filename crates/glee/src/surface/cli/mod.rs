@@ -16,6 +16,7 @@ mod rules;
 mod run;
 mod sandbox;
 mod schema;
+mod search;
 mod serve;
 mod show;
 mod status;
@@ -75,6 +76,7 @@ enum Command {
     Lint(lint::Args),
     /// List the tools
     List,
+    Search(search::Args),
     Show(show::Args),
     Run(run::Args),
     Test(test::Args),
@@ -117,6 +119,7 @@ pub fn main() -> ExitCode {
         Command::New(args) => new::run(&context, &args),
         Command::Lint(args) => lint::run(&context, &args),
         Command::List => list::run(&context),
+        Command::Search(args) => search::run(&context, &args),
         Command::Show(args) => show::run(&context, &args),
         Command::Run(args) => run::run(&context, args),
         Command::Test(args) => test::run(&context, &args),

@@ -7,7 +7,6 @@ use bytes::Bytes;
 use glee_core::catalog::Snapshot;
 use glee_core::model::ToolSpec;
 use glee_core::name;
-use glee_core::search::Index;
 use rmcp::model::Tool;
 
 use super::{definition, listed, meta};
@@ -21,7 +20,6 @@ pub(super) struct Shown {
     pub(super) entries: Vec<Entry>,
     /// What `tools/list` answers, in bytes.
     pub(super) listed: Bytes,
-    pub(super) index: Index,
     by_name: HashMap<String, usize>,
 }
 
@@ -57,7 +55,6 @@ impl Shown {
             listed.extend(entries.iter().map(|it| it.tool.clone()));
         }
         Shown {
-            index: Index::new(snapshot.offered()),
             snapshot,
             entries,
             listed: listed::text(&listed),
