@@ -55,7 +55,7 @@ fn check(text: &str, allowed: &Regex, otherwise: SlugError) -> Result<(), SlugEr
     let length = text.chars().count();
     match length {
         0 => return Err(SlugError::Empty),
-        ..=MOST => {}
+        1..=MOST => {}
         _ => return Err(SlugError::TooLong(length)),
     }
     // Some letters show nothing.

@@ -30,6 +30,7 @@ use glee_core::rule::autonomy::{Autonomy, Level};
 use glee_core::rule::permit::AllowedPermissions;
 use glee_core::runtime::Runtime;
 use glee_sandbox::{Confinement, Sandbox};
+use rustix::fs::{Access, access};
 use serde_json::{Map, Value};
 use thiserror::Error;
 use uuid::Uuid;
@@ -54,6 +55,7 @@ use crate::store::approvals::Approvals;
 use crate::store::bundles::Bundles;
 use crate::store::paths::Paths;
 use crate::store::reviews::Reviews;
+use crate::store::usage::Usage;
 use crate::store::{digest, documents, manifests, resources, state};
 
 #[derive(Debug, Error)]
@@ -86,6 +88,7 @@ pub struct App {
     /// The only permissions that tools may need.
     allowed_permissions: Option<String>,
     bundles: Bundles,
+    usage: Usage,
     /// One change of the catalog at a time.
     changing: Mutex<()>,
     index: RwLock<Indexed>,
@@ -162,6 +165,7 @@ impl App {
         let config = read_config(&project)?;
         let natives: Vec<Arc<ToolSpec>> = wiring.natives.into_iter().map(Arc::new).collect();
         let bundles = Bundles::new(project.bundles());
+        let usage = Usage::new(project.audit());
         let own_state = wiring.state.map(|it| project.root().join(it));
         let cage = Cage::new(
             Sandbox::new(wiring.launcher),
@@ -237,6 +241,7 @@ impl App {
             digests,
             reviewed,
             bundles,
+            usage,
             changing: Mutex::default(),
             index: RwLock::default(),
         })
@@ -430,6 +435,22 @@ impl App {
     /// Takes back the calls that run, and waits until their ends are recorded.
     pub async fn stop(&self) {
         self.running.stop().await;
+    }
+
+    /// Why no call could be made now, if none could.
+    pub fn unready(&self) -> Option<&'static str> {
+        let audit = self.project.audit();
+        let at = match audit.is_dir() {
+            true => audit,
+            false => self.project.root().join(".glee"),
+        };
+        if access(&at, Access::WRITE_OK).is_err() {
+            return Some("the audit cannot be written");
+        }
+        match self.config() {
+            Ok(_) => None,
+            Err(_) => Some("the config cannot be used"),
+        }
     }
 
     /// Makes ready, meanwhile, what will hold a tool that is about to be called, and what will record it.

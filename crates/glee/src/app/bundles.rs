@@ -1,5 +1,6 @@
 //! What changes in bundles, and what may: judged under the store's lock, by what is on disk at that moment.
 
+use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -18,6 +19,7 @@ use crate::config::Config;
 use crate::dialect::bundle::wire::{PutBundle, PutTool, StoredBundle, StoredTool, Uptime};
 use crate::dialect::bundle::{self, SCHEMA_VERSION, Wrong, sentence, written};
 use crate::store::bundles::{Alone, Found};
+use crate::store::usage::Count;
 
 /// How long a deleted bundle can be had back.
 pub const REAP_AFTER: Duration = Duration::from_secs(48 * 3600);
@@ -67,6 +69,11 @@ impl App {
             indexed.of = Some(now.clone());
         }
         indexed.index.search(query, after, limit, wanted)
+    }
+
+    /// How often these tools were called, as far as that is known.
+    pub fn usage<'a>(&self, tools: impl Iterator<Item = &'a str>) -> HashMap<&'a str, Count> {
+        self.usage.of(tools)
     }
 
     pub(super) fn changing(&self) -> MutexGuard<'_, ()> {

@@ -16,3 +16,4 @@ pub mod reviews;
 pub mod staged;
 pub mod state;
 pub mod tokens;
+pub mod usage;

@@ -7,3 +7,4 @@ pub mod mcp;
 pub mod principal;
 pub mod rest;
 mod review;
+mod turnstile;

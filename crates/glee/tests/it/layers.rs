@@ -110,7 +110,7 @@ fn modules_know_only_whom_they_may() {
 #[test]
 fn no_dialect_knows_another() {
     let dialects = repository().join("crates/glee/src/dialect");
-    let own = ["manifest", "prompt", "resource", "native"];
+    let own = ["bundle", "manifest", "prompt", "resource", "native"];
     let shared = [
         "condition",
         "document",

@@ -84,7 +84,7 @@ fn keeper(document: &Value) -> Result<Keeper, String> {
         .ok_or("it has no schemaVersion that glee knows")?;
     match version {
         0 => Err("it has no schemaVersion that glee knows".to_owned()),
-        ..=SCHEMA_VERSION => Ok(Keeper::Store),
+        1..=SCHEMA_VERSION => Ok(Keeper::Store),
         _ => Ok(Keeper::Newer),
     }
 }

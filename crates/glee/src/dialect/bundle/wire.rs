@@ -129,20 +129,15 @@ pub struct PutTool {
     #[serde(default)]
     pub version: Option<String>,
     #[serde(default, rename = "toolID")]
-    #[schemars(with = "Option<String>")]
-    pub _tool_id: Option<Value>,
+    pub _tool_id: Option<String>,
     #[serde(default, rename = "schemaVersion")]
-    #[schemars(with = "Option<String>")]
-    pub _schema_version: Option<Value>,
+    pub _schema_version: Option<String>,
     #[serde(default, rename = "isBuiltIn")]
-    #[schemars(with = "Option<bool>")]
-    pub _is_built_in: Option<Value>,
+    pub _is_built_in: Option<bool>,
     #[serde(default, rename = "createdAt")]
-    #[schemars(with = "Option<String>")]
-    pub _created_at: Option<Value>,
+    pub _created_at: Option<String>,
     #[serde(default, rename = "modifiedAt")]
-    #[schemars(with = "Option<String>")]
-    pub _modified_at: Option<Value>,
+    pub _modified_at: Option<String>,
 }
 
 fn yes() -> bool {

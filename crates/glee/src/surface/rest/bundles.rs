@@ -8,7 +8,6 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use glee_core::bundle::{Bundle, Key, Member};
-use glee_core::catalog::Snapshot;
 use glee_core::outcome::{Failure, FailureKind};
 use glee_core::port::Caller;
 use schemars::JsonSchema;
@@ -24,12 +23,14 @@ use crate::dialect::bundle;
 use crate::dialect::bundle::wire::{PutBundle, PutTool};
 use crate::store::tokens::Scope;
 use crate::surface::principal::Principal;
+use crate::surface::turnstile::Turnstile;
 
 /// What the operations on bundles and tools share.
 #[derive(Clone)]
 pub(super) struct Desk {
     pub(super) app: Arc<App>,
     pub(super) pages: Arc<Pages>,
+    pub(super) calls: Arc<Turnstile>,
 }
 
 /// The only thing that a PATCH may say.
@@ -277,7 +278,7 @@ async fn get_tool(
 ) -> Answer {
     by.need(Scope::ReadRegistry)?;
     let member = desk.app.member(&key(place)?)?;
-    Ok(Json(rendered(&member, &desk.app.tools())))
+    Ok(Json(one(member, &desk.app).await))
 }
 
 async fn put_tool(
@@ -288,7 +289,7 @@ async fn put_tool(
 ) -> Result<Response, Refused> {
     let change = move |app: &App, by: &Caller| app.put_tool(&key(place)?, said, by);
     let member = desk.change(by, change).await?;
-    let body = rendered(&member, &desk.app.tools());
+    let body = one(member, &desk.app).await;
     Ok((StatusCode::CREATED, Json(body)).into_response())
 }
 
@@ -304,7 +305,7 @@ async fn patch_tool(
         app.switch_tool(&key, enabled, by)
     };
     let member = desk.change(by, change).await?;
-    Ok(Json(rendered(&member, &desk.app.tools())))
+    Ok(Json(one(member, &desk.app).await))
 }
 
 async fn delete_tool(
@@ -332,10 +333,35 @@ fn switch(
     }
 }
 
-/// A tool as it is told, with the reason why it cannot be called, if there is one.
-pub(super) fn rendered(member: &Member, tools: &Snapshot) -> Value {
-    let unusable = tools.shows(member).err().map(|it| it.message);
-    bundle::render_member(member, unusable.as_deref())
+/// Tools as they are told: why they cannot be called, if they cannot, and how often they were.
+pub(super) async fn rendered(members: Vec<Arc<Member>>, app: &Arc<App>) -> Vec<Value> {
+    let app = app.clone();
+    let render = move || {
+        let tools = app.tools();
+        let used = app.usage(members.iter().map(|it| it.name.as_str()));
+        let render = |member: &Arc<Member>| {
+            let unusable = tools.shows(member).err().map(|it| it.message);
+            let mut out = bundle::render_member(member, unusable.as_deref());
+            if let Some(count) = used.get(member.name.as_str()) {
+                out["usage"] = json!({
+                    "callCount": count.calls,
+                    "failureCount": count.failures,
+                    "lastCalledAt": count.last_called_at,
+                    "averageMs": count.milliseconds / count.calls as f64,
+                });
+            }
+            out
+        };
+        members.iter().map(render).collect()
+    };
+    // The journal is read for it.
+    tokio::task::spawn_blocking(render)
+        .await
+        .unwrap_or_default()
+}
+
+async fn one(member: Arc<Member>, app: &Arc<App>) -> Value {
+    rendered(vec![member], app).await.pop().unwrap_or_default()
 }
 
 impl Desk {

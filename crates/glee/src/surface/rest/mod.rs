@@ -3,6 +3,9 @@
 mod answer;
 mod approvals;
 mod bundles;
+mod health;
+mod invoke;
+mod openapi;
 mod operation;
 mod page;
 mod params;
@@ -19,23 +22,37 @@ use self::bundles::Desk;
 use self::operation::Operation;
 use self::page::Pages;
 use crate::app::App;
+use crate::surface::turnstile::Turnstile;
+
+pub use openapi::document;
+
+/// What is answered to whoever asks, without a token: it tells nothing of the project.
+pub const OPEN: &[&str] = &["/healthz", "/readyz", "/openapi.json", "/docs"];
+
+/// Calls at once: of all callers together, and of one.
+const MOST_CALLS: usize = 512;
+const MOST_CALLS_OF_ONE: usize = 128;
 
 /// Whoever gets here has passed the guard, which left the principal on the request.
-pub fn router(app: Arc<App>) -> Router {
-    let desk = Desk {
-        app: app.clone(),
-        pages: Arc::new(Pages::new()),
-    };
-    operations(&desk)
+pub fn router(app: &Arc<App>) -> Router {
+    operations(app)
         .into_iter()
-        .fold(Router::new(), |router, it| it.route(router))
-        .merge(approvals::routes(app.clone()))
-        .merge(reviews::routes().with_state(app))
+        .fold(openapi::router(app), |router, it| it.route(router))
         .layer(map_response(answer::unframed))
 }
 
-fn operations(desk: &Desk) -> Vec<Operation> {
-    let mut all = bundles::operations(desk);
-    all.extend(tools::operations(desk));
+/// Everything that the API can do.
+fn operations(app: &Arc<App>) -> Vec<Operation> {
+    let desk = Desk {
+        app: app.clone(),
+        pages: Arc::new(Pages::new()),
+        calls: Arc::new(Turnstile::new(MOST_CALLS, MOST_CALLS_OF_ONE)),
+    };
+    let mut all = bundles::operations(&desk);
+    all.extend(tools::operations(&desk));
+    all.extend(invoke::operations(&desk));
+    all.extend(approvals::operations(app.clone()));
+    all.extend(reviews::operations(app));
+    all.extend(health::operations(app));
     all
 }

@@ -122,7 +122,7 @@ impl Operation {
     /// As OpenAPI tells it.
     pub(super) fn describe(&self, generator: &mut SchemaGenerator) -> Value {
         let mut parameters: Vec<Value> = in_path(self.path)
-            .map(|name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string", "minLength": 1}}))
+            .map(|name| json!({"name": name, "in": "path", "required": true, "schema": of_path(name)}))
             .collect();
         parameters.extend(self.query.iter().map(Param::describe));
         let mut responses = Map::new();
@@ -169,6 +169,19 @@ impl Operation {
             });
         }
         out
+    }
+}
+
+/// What a part of a path is.
+fn of_path(name: &str) -> Value {
+    match name {
+        "bundleID" => json!({"type": "string", "format": "uuid", "pattern":
+            "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-7[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}$"}),
+        "toolSlug" => json!({"type": "string", "minLength": 1, "maxLength": 64,
+            "description": "Letters, digits and `-`"}),
+        "version" => json!({"type": "string", "minLength": 1, "maxLength": 64,
+            "description": "Letters, digits, `-` and `.`"}),
+        _ => json!({"type": "string", "minLength": 1}),
     }
 }
 

@@ -35,7 +35,7 @@ impl Param {
         let schema = match self.kind {
             Kind::Text => json!({"type": "string"}),
             Kind::Needed => json!({"type": "string", "minLength": 1, "maxLength": LONGEST}),
-            Kind::List => json!({"type": "array", "items": {"type": "string", "minLength": 1}}),
+            Kind::List => json!({"type": "array", "items": {"type": "string"}}),
             Kind::Flag => json!({"type": "boolean", "default": false}),
             Kind::Size => json!({"type": "integer", "minimum": 1, "default": page::USUAL}),
             Kind::Seconds => json!({"type": "integer", "minimum": 0}),

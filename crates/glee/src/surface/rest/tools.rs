@@ -1,28 +1,19 @@
-//! `/tools`: all tools of all bundles, found and called.
+//! `/tools`: all tools of all bundles, listed and found.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use glee_core::bundle::{Key, Member};
-use glee_core::outcome::{Failure, FailureKind};
-use glee_core::port::{Caller, Cancel, Waits};
 use glee_core::search::Rank;
-use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
-use uuid::Uuid;
+use serde_json::{Value, json};
 
-use super::answer::{Answer, Body, Refused};
-use super::bundles::{Desk, ToolPlace, ids, key, rendered};
+use super::answer::Answer;
+use super::bundles::{Desk, ids, rendered};
 use super::operation::Operation;
-use super::params::{Kind, Param, Place, Query};
-use super::status;
-use crate::app::{Call, Listed};
-use crate::dialect::native;
+use super::params::{Kind, Param, Query};
+use crate::app::Listed;
 use crate::store::tokens::Scope;
 use crate::surface::principal::Principal;
 
@@ -72,8 +63,6 @@ const SEARCH: &[Param] = &[
     TOKEN,
 ];
 
-const INVOKE: &str = "/tools/bundles/{bundleID}/tools/{toolSlug}/version/{version}/invoke";
-
 /// Each list has two addresses.
 pub(super) fn operations(desk: &Desk) -> Vec<Operation> {
     let listed = |path, id| {
@@ -102,18 +91,6 @@ pub(super) fn operations(desk: &Desk) -> Vec<Operation> {
         listed("/tools/tools", "listAllTools"),
         searched("/tools/search", "searchTools"),
         searched("/tools/tools/search", "searchAllTools"),
-        Operation::new(
-            "POST",
-            INVOKE,
-            "invokeTool",
-            "Call a tool",
-            invoke,
-            desk.clone(),
-        )
-        .scope(Scope::InvokeTool)
-        .body::<Invoke>()
-        .gives(200, "What the tool gave", "Value")
-        .fails(&[400, 404, 409, 424, 429, 500, 502, 503, 504]),
     ]
 }
 
@@ -138,10 +115,14 @@ async fn list(
         .filter(|it| ids.as_ref().is_none_or(|ids| ids.contains(&it.key.bundle)))
         .filter(|it| tags.iter().all(|tag| it.tags.iter().any(|has| has == tag)))
         .filter(|it| all || tools.shows(it).is_ok());
-    let page: Vec<&Arc<Member>> = wanted.by_ref().take(size).collect();
-    let mut out = json!({"tools": page.iter().map(|it| rendered(it, &tools)).collect::<Vec<_>>()});
-    if let (Some(last), Some(_)) = (page.last(), wanted.next()) {
-        out["nextPageToken"] = desk.pages.seal(&filter, &as_value(&last.key)).into();
+    let page: Vec<Arc<Member>> = wanted.by_ref().take(size).cloned().collect();
+    let more = match (page.last(), wanted.next()) {
+        (Some(last), Some(_)) => Some(desk.pages.seal(&filter, &as_value(&last.key))),
+        _ => None,
+    };
+    let mut out = json!({"tools": rendered(page, &desk.app).await});
+    if let Some(token) = more {
+        out["nextPageToken"] = token.into();
     }
     Ok(Json(out))
 }
@@ -166,9 +147,8 @@ async fn search(
     let mut hits = desk.app.search(words, after.as_ref(), size + 1, listed);
     let more = hits.len() > size;
     hits.truncate(size);
-    let tools = desk.app.tools();
-    let found: Vec<Value> = hits.iter().map(|it| rendered(&it.member, &tools)).collect();
-    let mut out = json!({"tools": found});
+    let found = hits.iter().map(|it| it.member.clone()).collect();
+    let mut out = json!({"tools": rendered(found, &desk.app).await});
     if let (Some(last), true) = (hits.last(), more) {
         let rank = &last.rank;
         let since = rank.modified_at.duration_since(SystemTime::UNIX_EPOCH);
@@ -198,53 +178,4 @@ fn rank_of(value: &Value) -> Option<Rank> {
         modified_at: SystemTime::UNIX_EPOCH + Duration::from_nanos(nanoseconds),
         key: key_of(&value[2])?,
     })
-}
-
-/// One call.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Invoke {
-    /// The arguments, held to the tool's `argSchema`
-    #[serde(default)]
-    args: Map<String, Value>,
-    /// Runs what a person approved under this id, once
-    #[serde(default, rename = "approvalID")]
-    approval_id: Option<String>,
-}
-
-async fn invoke(
-    State(desk): State<Desk>,
-    Extension(by): Extension<Principal>,
-    Place(place): Place<ToolPlace>,
-    Body(said): Body<Invoke>,
-) -> Result<Response, Refused> {
-    by.need(Scope::InvokeTool)?;
-    let member = desk.app.member(&key(place)?)?;
-    let approval = match said.approval_id.as_deref().map(str::parse::<Uuid>) {
-        Some(Err(_)) => {
-            let why = "an approvalID is a UUID";
-            Err(Failure::new(FailureKind::InvalidInput, why))?
-        }
-        Some(Ok(id)) => Some(id),
-        None => None,
-    };
-    let call = Call {
-        tool: member.name.clone(),
-        args: said.args,
-        caller: Caller { name: by.name },
-        timeout: None,
-        cancel: Cancel::never(),
-        party: Arc::new(Waits),
-        approval,
-    };
-    // One that has no name of its own cannot be called by it.
-    let outcome = match desk.app.tools().shows(&member) {
-        Err(why) if member.spec.is_err() => desk.app.turn_away(call, why).await,
-        _ => desk.app.call(call).await,
-    };
-    let status = match &outcome.result {
-        Ok(_) => StatusCode::OK,
-        Err(failure) => status::of(failure.kind),
-    };
-    Ok((status, Json(native::render(&outcome))).into_response())
 }

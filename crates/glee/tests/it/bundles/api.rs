@@ -398,3 +398,133 @@ fn changes_are_recorded_with_who_made_them() {
     );
     assert!(line.contains("by=editor"), "{line}");
 }
+
+/// A client that wants events hears what the tool tells, and then what became of the call.
+#[test]
+fn a_call_can_be_listened_to() {
+    let house = House::with(scene(), "");
+    let list = house.expect(200, "GET /tools?recommendedPageSize=256", Value::Null);
+    let tools = list["tools"].as_array().unwrap();
+    let note = tools.iter().find(|it| it["slug"] == "note").unwrap();
+    let bundle = note["bundleID"].as_str().unwrap().parse().unwrap();
+    let line = format!("POST {}/invoke", tool(bundle, "note", "1"));
+    let accept = [("Accept", "text/event-stream")];
+    let reply = house.served.rest(&line, &house.owner, &accept, &json!({}));
+    assert_eq!(reply.header("content-type"), Some("text/event-stream"));
+    let events: Vec<(&str, Value)> = reply
+        .body
+        .split("\n\n")
+        .filter_map(|it| {
+            let name = it.lines().find_map(|it| it.strip_prefix("event: "))?;
+            let data = it.lines().find_map(|it| it.strip_prefix("data: "))?;
+            Some((name, serde_json::from_str(data).unwrap()))
+        })
+        .collect();
+    assert_eq!(events.len(), 2, "{reply:?}");
+    assert_eq!(
+        events[0],
+        (
+            "progress",
+            json!({"progress": 1.0, "total": 2.0, "message": "half"})
+        )
+    );
+    assert_eq!((events[1].0, &events[1].1["ok"]), ("result", &json!(true)));
+    let reply = house
+        .served
+        .rest(&line, &house.owner, &accept, &json!({"args": {"x": 1}}));
+    assert!(reply.body.contains("INVALID_INPUT"), "{reply:?}");
+}
+
+/// Whoever goes takes the call along.
+#[test]
+fn a_call_ends_with_its_client() {
+    let house = House::with(scene(), "");
+    let list = house.expect(200, "GET /tools?recommendedPageSize=256", Value::Null);
+    let bundle = list["tools"][0]["bundleID"]
+        .as_str()
+        .unwrap()
+        .parse()
+        .unwrap();
+    let line = format!("POST {}/invoke", tool(bundle, "sleep", "1"));
+    for accept in ["application/json", "text/event-stream"] {
+        let word = crate::mcp::server::unique();
+        let body = json!({"args": {"seconds": word}});
+        let stream = house
+            .served
+            .rest_stream(&line, &house.owner, &[("Accept", accept)], &body);
+        eventually("it runs", || crate::mcp::server::running(&word));
+        drop(stream);
+        eventually("it is stopped", || !crate::mcp::server::running(&word));
+    }
+}
+
+#[test]
+fn health_and_the_document_need_no_token() {
+    let house = House::new();
+    for path in ["/healthz", "/readyz", "/openapi.json", "/docs"] {
+        let reply = house
+            .served
+            .rest(&format!("GET {path}"), "", &[], &Value::Null);
+        assert_eq!(reply.status, 200, "{path}: {reply:?}");
+        let foreign = [("Host", "evil.example")];
+        let reply = house
+            .served
+            .rest(&format!("GET {path}"), "", &foreign, &Value::Null);
+        assert_eq!(reply.status, 403, "{path}: {reply:?}");
+    }
+    let page = house.served.rest("GET /docs", "", &[], &Value::Null);
+    assert!(page.body.contains("<h2 id=\"putTool\">") && !page.body.contains("<script"));
+    house.scene.write(".glee/config.yml", "nonsense: [");
+    house.expect(503, "GET /readyz", Value::Null);
+    house.expect(200, "GET /healthz", Value::Null);
+}
+
+/// Every call of every process is counted, and a restart forgets none.
+#[test]
+fn k5_calls_are_counted() {
+    let House {
+        scene,
+        served,
+        owner,
+    } = House::with(scene(), "");
+    let list = served.rest("GET /tools/search?q=echo", &owner, &[], &Value::Null);
+    let echo = said(&list)["tools"][0].clone();
+    assert_eq!(
+        (&echo["slug"], &echo["usage"]),
+        (&json!("echo"), &Value::Null)
+    );
+    let at = tool(
+        echo["bundleID"].as_str().unwrap().parse().unwrap(),
+        "echo",
+        "1",
+    );
+    for _ in 0..3 {
+        let reply = served.rest(
+            &format!("POST {at}/invoke"),
+            &owner,
+            &[],
+            &json!({"args": {"text": "x"}}),
+        );
+        assert_eq!(reply.status, 200, "{reply:?}");
+    }
+    // What did not run is not counted.
+    served.rest(
+        &format!("POST {at}/invoke"),
+        &owner,
+        &[],
+        &json!({"args": {"text": 1}}),
+    );
+    crate::mcp::server::glee(&scene, &["run", "echo", "-p", "text=x"]);
+    let counted = |served: &crate::mcp::server::Served| {
+        said(&served.rest(&format!("GET {at}"), &owner, &[], &Value::Null))["usage"].clone()
+    };
+    let usage = counted(&served);
+    assert_eq!(
+        (&usage["callCount"], &usage["failureCount"]),
+        (&json!(4), &json!(0)),
+        "{usage}"
+    );
+    assert!(usage["lastCalledAt"].as_str().unwrap() > "2020", "{usage}");
+    drop(served);
+    assert_eq!(counted(&crate::mcp::server::Served::guarded(&scene)), usage);
+}

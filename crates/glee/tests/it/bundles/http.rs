@@ -422,3 +422,41 @@ rules:
     let log = std::fs::read_to_string(house.scene.root.join(".glee/audit/tools.log")).unwrap();
     assert!(log.contains("TOOL_REFUSED name=web.a.1"), "{log}");
 }
+
+/// `DO-05`: one caller has only so many calls under way; more are refused at once, and reach nobody.
+#[test]
+fn do_05_only_so_many_calls_at_once() {
+    const MOST: usize = 128;
+    let stage = Stage::new();
+    let at = tool(stage.bundle, "a", "1");
+    let how = json!({"urlTemplate": "UP/slow", "timeoutMs": 600_000});
+    let line = format!("POST {at}/invoke");
+    let body = json!({"args": {"city": "x"}});
+    stage
+        .house
+        .expect(201, &format!("PUT {at}"), stage.tool(how, json!({})));
+    let waiting: Vec<_> = (0..MOST)
+        .map(|_| {
+            stage
+                .house
+                .served
+                .rest_stream(&line, &stage.house.owner, &[], &body)
+        })
+        .collect();
+    crate::mcp::server::eventually("all are under way", || {
+        stage.upstream.requests().len() == MOST
+    });
+    let refused = stage.house.expect(429, &line, body.clone());
+    assert_eq!(refused["error"]["code"], "RATE_LIMITED");
+    assert_eq!(stage.upstream.requests().len(), MOST);
+    drop(waiting);
+    crate::mcp::server::eventually("there is room again", || {
+        let stream = stage
+            .house
+            .served
+            .rest_stream(&line, &stage.house.owner, &[], &body);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        drop(stream);
+        stage.upstream.requests().len() > MOST
+    });
+}

@@ -4,6 +4,7 @@ mod api;
 mod crash;
 mod http;
 mod pages;
+mod referee;
 mod rules;
 mod search;
 mod store;

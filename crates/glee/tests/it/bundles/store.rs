@@ -338,3 +338,75 @@ fn leftovers_of_the_dead_are_taken_away() {
     assert_eq!(house.files(id), ["bundle.json"]);
     assert!(!empty.exists());
 }
+
+/// A function that the program has runs under the name of a stored tool, held to its own permissions.
+#[test]
+fn functions_of_the_program() {
+    struct Add;
+
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct Numbers {
+        /// One number
+        a: i64,
+        /// The other
+        b: i64,
+    }
+
+    impl glee::native::NativeTool for Add {
+        type Input = Numbers;
+        type Output = i64;
+
+        fn about(&self) -> glee::native::About {
+            glee::native::About::new("add", "Add two numbers")
+        }
+
+        async fn run(
+            &self,
+            it: Numbers,
+            _: glee::native::Context<'_>,
+        ) -> Result<i64, glee::native::Failure> {
+            Ok(it.a + it.b)
+        }
+    }
+
+    let scene = Scene::new();
+    let wiring = glee::app::Wiring {
+        natives: vec![glee::native::tool(Add).unwrap()],
+        ..wiring(Default::default(), nobody())
+    };
+    let app = App::open(scene.project(), wiring).unwrap();
+    let id = Uuid::now_v7();
+    let put: PutBundle = serde_json::from_value(json!({"slug": "sums"})).unwrap();
+    app.put_bundle(id, put, &user()).unwrap();
+    let key = glee_core::bundle::Key {
+        bundle: id,
+        slug: "add-one".into(),
+        version: "1".into(),
+    };
+    let body = json!({"type": "go", "impl": {"goFunc": "add"}, "argSchema": {
+        "type": "object", "required": ["a"], "additionalProperties": false,
+        "properties": {"a": {"type": "integer"}, "b": {"type": "integer", "default": 1}},
+    }});
+    let member = app
+        .put_tool(&key, serde_json::from_value(body).unwrap(), &user())
+        .unwrap();
+    assert!(member.spec.is_ok(), "{:?}", member.spec);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let call = |args: Value| {
+        let call = glee::app::Call {
+            tool: member.name.clone(),
+            args: args.as_object().unwrap().clone(),
+            caller: user(),
+            timeout: None,
+            cancel: glee_core::port::Cancel::never(),
+            party: Arc::new(glee_core::port::Waits),
+            approval: None,
+        };
+        runtime.block_on(app.call(call)).result
+    };
+    assert_eq!(call(json!({"a": 2})).unwrap().value, 3);
+    assert!(call(json!({"a": "2"})).is_err());
+}

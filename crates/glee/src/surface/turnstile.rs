@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-pub(super) struct Turnstile {
+pub(in crate::surface) struct Turnstile {
     most: usize,
     most_of_one: usize,
     inside: Mutex<HashMap<String, usize>>,
 }
 
 impl Turnstile {
-    pub(super) fn new(most: usize, most_of_one: usize) -> Turnstile {
+    pub(in crate::surface) fn new(most: usize, most_of_one: usize) -> Turnstile {
         Turnstile {
             most,
             most_of_one,
@@ -19,7 +19,7 @@ impl Turnstile {
     }
 
     /// One more of this caller, until the pass is dropped; nothing when there is no room.
-    pub(super) fn enter<'a>(&'a self, caller: &str) -> Option<Pass<'a>> {
+    pub(in crate::surface) fn enter<'a>(&'a self, caller: &str) -> Option<Pass<'a>> {
         let mut inside = self.lock();
         let all: usize = inside.values().sum();
         let own = inside.get(caller).copied().unwrap_or(0);
@@ -38,7 +38,7 @@ impl Turnstile {
     }
 }
 
-pub(super) struct Pass<'a> {
+pub(in crate::surface) struct Pass<'a> {
     turnstile: &'a Turnstile,
     caller: String,
 }
