@@ -316,6 +316,14 @@ fn impl_blocks_that_are_none_are_refused() {
         let told = refused["error"]["details"]["violations"][0]["pointer"].clone();
         assert_eq!(told, pointer, "{how}: {refused}");
     }
+    // A caller could stand in for the secret.
+    let twin = json!({"argSchema": {"type": "object", "properties": {"WEATHER_API_KEY": {"type": "string"}}}});
+    let body = stage.tool(json!({"urlTemplate": "UP/echo"}), twin);
+    let refused = stage.house.expect(400, &format!("PUT {at}"), body);
+    assert!(
+        refused.to_string().contains("name of a secret"),
+        "{refused}"
+    );
     assert_eq!(stage.house.files(stage.bundle), ["bundle.json"]);
 }
 
