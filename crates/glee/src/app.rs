@@ -167,8 +167,12 @@ impl App {
         let bundles = Bundles::new(project.bundles());
         let usage = Usage::new(project.audit());
         let own_state = wiring.state.map(|it| project.root().join(it));
+        let sandbox = Sandbox::new(wiring.launcher);
+        if wiring.stay == Stay::ForOneCall && config.sandbox != Sandboxing::Off {
+            sandbox.expect();
+        }
         let cage = Cage::new(
-            Sandbox::new(wiring.launcher),
+            sandbox,
             confinement(config.sandbox),
             Egress::new(config.allowed_hosts.clone()),
             own_state

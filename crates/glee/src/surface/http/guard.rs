@@ -12,7 +12,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use crate::store::tokens::{Tokens, hash};
-use crate::surface::principal::Principal;
+use crate::surface::principal::{Principal, Still};
 use crate::surface::rest::OPEN;
 
 /// How long a revoked token may still be good for.
@@ -120,6 +120,14 @@ impl Guard {
         }
     }
 
+    /// Whether somebody would be let in again, to do the same.
+    fn still_knows(&self, principal: &Principal) -> bool {
+        match &self.admission {
+            Admission::Anyone(_) => true,
+            Admission::Token(_) => self.known().principals.values().any(|it| it == principal),
+        }
+    }
+
     fn principal(&self, headers: &HeaderMap) -> Result<Principal, Response> {
         if let Admission::Anyone(principal) = &self.admission {
             return Ok(principal.clone());
@@ -160,6 +168,9 @@ pub(super) async fn admit(
     match checked {
         Ok(principal) => {
             if let Some(principal) = principal {
+                let (asked, same) = (guard.clone(), principal.clone());
+                let still = move || asked.still_knows(&same);
+                request.extensions_mut().insert(Still(Arc::new(still)));
                 request.extensions_mut().insert(principal);
             }
             // Nothing further in has a use for it, and what nobody has nobody can leak.

@@ -30,7 +30,7 @@ use crate::surface::turnstile::Turnstile;
 pub(super) struct Desk {
     pub(super) app: Arc<App>,
     pub(super) pages: Arc<Pages>,
-    pub(super) calls: Arc<Turnstile>,
+    pub(super) calls: Turnstile,
 }
 
 /// The only thing that a PATCH may say.

@@ -46,7 +46,7 @@ fn operations(app: &Arc<App>) -> Vec<Operation> {
     let desk = Desk {
         app: app.clone(),
         pages: Arc::new(Pages::new()),
-        calls: Arc::new(Turnstile::new(MOST_CALLS, MOST_CALLS_OF_ONE)),
+        calls: Turnstile::new(MOST_CALLS, MOST_CALLS_OF_ONE),
     };
     let mut all = bundles::operations(&desk);
     all.extend(tools::operations(&desk));
