@@ -2,11 +2,14 @@
 //! change makes a new one.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use serde_json::{Map, Value};
+use uuid::Uuid;
 
+use crate::bundle::{Bundle, Key, Member};
 use crate::model::{Origin, Standing, ToolSpec};
 use crate::name;
 use crate::outcome::{Failure, FailureKind};
@@ -21,6 +24,12 @@ pub struct Snapshot {
     tools: Shelf<ToolSpec>,
     prompts: Shelf<Prompt>,
     resources: Shelf<Resource>,
+    bundles: BTreeMap<Uuid, Arc<Bundle>>,
+    members: BTreeMap<Key, Arc<Member>>,
+    /// The place of each tool, by name.
+    places: BTreeMap<String, Key>,
+    /// Files that nothing could be made of, with the reason.
+    strays: BTreeMap<String, String>,
 }
 
 /// Documents of one kind, by name.
@@ -46,8 +55,23 @@ impl Catalog {
         let before = self.snapshot();
         let is_own = |it: &ToolSpec| !it.origin.is_agent();
         next.tools.keep_last_good(&before.tools, is_own);
+        // Also its switch.
+        let broken: Vec<String> = next.tools.broken.keys().cloned().collect();
+        for member in broken.iter().filter_map(|it| before.place(it)) {
+            if next.tools.good.contains_key(&member.name) && next.place(&member.name).is_none() {
+                next.places.insert(member.name.clone(), member.key.clone());
+                next.members.insert(member.key.clone(), member.clone());
+            }
+        }
         next.prompts.keep_last_good(&before.prompts, |_| true);
         next.resources.keep_last_good(&before.resources, |_| true);
+        self.0.store(Arc::new(next));
+    }
+
+    /// Replaces a part. One at a time: what two change at once is lost for one of them.
+    pub fn change(&self, change: impl FnOnce(&mut Snapshot)) {
+        let mut next = Snapshot::clone(&self.snapshot());
+        change(&mut next);
         self.0.store(Arc::new(next));
     }
 }
@@ -93,7 +117,117 @@ impl Snapshot {
     /// The tools that agents are shown.
     pub fn offered(&self) -> impl Iterator<Item = &Arc<ToolSpec>> {
         self.tools()
-            .filter(|it| offer(&it.name, &it.origin).is_ok())
+            .filter(|it| offer(&it.name, &it.origin).is_ok() && self.is_on(&it.name).is_ok())
+    }
+
+    pub fn insert_bundle(&mut self, bundle: Bundle) {
+        self.bundles.insert(bundle.id, Arc::new(bundle));
+    }
+
+    /// A tool of a bundle. One whose name somebody else has cannot be used.
+    pub fn insert_member(&mut self, mut member: Arc<Member>) {
+        self.remove_member(&member.key);
+        if let Ok(spec) = &member.spec {
+            let good = &self.tools.good;
+            let is_free = !self.tools.broken.contains_key(&member.name)
+                && good
+                    .get(&member.name)
+                    .is_none_or(|it| Arc::ptr_eq(it, spec))
+                && !self.places.contains_key(&member.name);
+            match is_free {
+                true => {
+                    self.tools.good.insert(member.name.clone(), spec.clone());
+                    self.places.insert(member.name.clone(), member.key.clone());
+                }
+                false => {
+                    let taken = format!("another tool is called `{}`", member.name);
+                    Arc::make_mut(&mut member).spec = Err(taken);
+                }
+            }
+        }
+        self.members.insert(member.key.clone(), member);
+    }
+
+    pub fn remove_member(&mut self, key: &Key) {
+        let Some(member) = self.members.remove(key) else {
+            return;
+        };
+        if self.places.get(&member.name) == Some(key) {
+            self.places.remove(&member.name);
+            self.tools.good.remove(&member.name);
+        }
+    }
+
+    pub fn insert_stray(&mut self, file: String, reason: String) {
+        self.strays.insert(file, reason);
+    }
+
+    pub fn bundles(&self) -> impl Iterator<Item = &Arc<Bundle>> {
+        self.bundles.values()
+    }
+
+    pub fn bundle(&self, id: Uuid) -> Option<&Arc<Bundle>> {
+        self.bundles.get(&id)
+    }
+
+    /// In the order of their keys.
+    pub fn members(&self) -> impl Iterator<Item = &Arc<Member>> {
+        self.members.values()
+    }
+
+    pub fn members_after(&self, key: Option<&Key>) -> impl Iterator<Item = &Arc<Member>> {
+        let from = match key {
+            Some(key) => Bound::Excluded(key),
+            None => Bound::Unbounded,
+        };
+        self.members.range((from, Bound::Unbounded)).map(|it| it.1)
+    }
+
+    pub fn member(&self, key: &Key) -> Option<&Arc<Member>> {
+        self.members.get(key)
+    }
+
+    /// Where the tool of a name stands.
+    pub fn place(&self, name: &str) -> Option<&Arc<Member>> {
+        self.members.get(self.places.get(name)?)
+    }
+
+    /// Files among the bundles that nothing could be made of, with the reason.
+    pub fn strays(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.strays
+            .iter()
+            .map(|(file, why)| (file.as_str(), why.as_str()))
+    }
+
+    /// Whether a tool of a bundle is shown and can be called; an `Err` says why not.
+    pub fn shows(&self, member: &Member) -> Result<(), Failure> {
+        self.is_switched_on(member)?;
+        match &member.spec {
+            Ok(spec) => offer(&spec.name, &spec.origin),
+            Err(reason) => Err(Failure::new(
+                FailureKind::Disabled,
+                format!("`{}` cannot be used: {reason}", member.name),
+            )),
+        }
+    }
+
+    fn is_on(&self, name: &str) -> Result<(), Failure> {
+        self.place(name)
+            .map_or(Ok(()), |it| self.is_switched_on(it))
+    }
+
+    fn is_switched_on(&self, member: &Member) -> Result<(), Failure> {
+        if let Some(bundle) = self.bundles.get(&member.key.bundle) {
+            bundle.is_open()?;
+        }
+        match member.enabled {
+            true => Ok(()),
+            false => Err(Failure::new(
+                FailureKind::Disabled,
+                format!("`{}` is disabled", member.name),
+            )
+            .hint("a person enables it: PATCH it with {\"isEnabled\": true}")),
+        }
     }
 
     pub fn prompts(&self) -> impl Iterator<Item = &Arc<Prompt>> {
@@ -118,6 +252,7 @@ impl Snapshot {
     }
 
     pub fn find(&self, name: &str) -> Result<Arc<ToolSpec>, Failure> {
+        self.is_on(name)?;
         self.tools.find(
             name,
             "tool",

@@ -69,6 +69,8 @@ pub enum What {
         message: String,
         duration: Duration,
     },
+    /// Somebody changed what there is: a tool of a bundle, or a bundle.
+    Changed { change: String },
     /// An agent made a tool, or changed one of its own.
     Created { permissions: String },
     /// A person looked at an agent's tool.

@@ -6,6 +6,7 @@
 
 pub mod admit;
 pub mod authority;
+pub mod bundle;
 pub mod catalog;
 pub mod ceiling;
 pub mod consent;
@@ -34,5 +35,6 @@ pub mod search;
 pub mod secret;
 pub mod shape;
 pub mod shell;
+pub mod slug;
 pub mod template;
 pub mod url_template;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use regex::Regex;
 use serde_json::{Map, Value};
 
 use crate::elicit::Round;
@@ -39,6 +40,17 @@ pub struct ToolSpec {
     pub source: PathBuf,
     /// The SHA-256 of that document as it was read, or of what stands for it.
     pub document: [u8; 32],
+}
+
+impl ToolSpec {
+    /// The directory that is the tool's own, with all that lies in it. A tool of a bundle is one document
+    /// among others and has none.
+    pub fn directory(&self) -> Option<&Path> {
+        match self.source.extension().is_some_and(|it| it == "json") {
+            true => None,
+            false => self.source.parent(),
+        }
+    }
 }
 
 /// How a tool runs. A closed set: one `match` dispatches, and a new kind does not compile until
@@ -243,7 +255,7 @@ pub struct Python {
 #[derive(Clone, Debug)]
 pub struct Outputs {
     pub format: Format,
-    pub extract: Option<JsonPath>,
+    pub extract: Option<Extract>,
     pub fields: Vec<Field>,
     pub schema: Option<Schema>,
     pub on_mismatch: OnMismatch,
@@ -257,6 +269,23 @@ pub enum Format {
     Content,
 }
 
+/// What of an output is kept.
+#[derive(Clone, Debug)]
+pub enum Extract {
+    Path(JsonPath),
+    /// The first group of the first match in the text, or the whole match when there is no group.
+    Match(Regex),
+}
+
+impl fmt::Display for Extract {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Extract::Path(path) => path.fmt(f),
+            Extract::Match(regex) => regex.fmt(f),
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct Field {
     pub name: String,
@@ -268,6 +297,8 @@ pub struct Field {
 pub enum OnMismatch {
     Warn,
     Fail,
+    /// There is no output then, and neither when a service fails: the author can do without.
+    Empty,
 }
 
 #[derive(Clone, Debug)]

@@ -76,12 +76,14 @@ pub enum FailureKind {
     OutputInvalid,
     RateLimited,
     Conflict,
+    LockTimeout,
+    StorageFull,
     AuditUnavailable,
     Internal,
 }
 
 impl FailureKind {
-    pub const ALL: [FailureKind; 21] = [
+    pub const ALL: [FailureKind; 23] = [
         FailureKind::InvalidInput,
         FailureKind::NotFound,
         FailureKind::Disabled,
@@ -101,6 +103,8 @@ impl FailureKind {
         FailureKind::OutputInvalid,
         FailureKind::RateLimited,
         FailureKind::Conflict,
+        FailureKind::LockTimeout,
+        FailureKind::StorageFull,
         FailureKind::AuditUnavailable,
         FailureKind::Internal,
     ];
@@ -126,6 +130,8 @@ impl FailureKind {
             FailureKind::OutputInvalid => "OUTPUT_INVALID",
             FailureKind::RateLimited => "RATE_LIMITED",
             FailureKind::Conflict => "CONFLICT",
+            FailureKind::LockTimeout => "LOCK_TIMEOUT",
+            FailureKind::StorageFull => "STORAGE_FULL",
             FailureKind::AuditUnavailable => "AUDIT_UNAVAILABLE",
             FailureKind::Internal => "INTERNAL",
         }

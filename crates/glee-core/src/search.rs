@@ -1,10 +1,13 @@
-//! Finding tools by words. One index over names, titles, tags, inputs and descriptions; the same query
-//! over the same tools always gives the same answer.
+//! Finding tools by words. One index over names, titles, tags, inputs and descriptions, for every surface;
+//! the same query over the same tools always gives the same answer, however the index came to be.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::SystemTime;
 
-use crate::model::ToolSpec;
+use crate::bundle::{Key, Member};
+use crate::catalog::Snapshot;
 
 /// Where a word stands, and how much that says about a tool.
 const NAME: f64 = 8.0;
@@ -13,105 +16,239 @@ const TAG: f64 = 4.0;
 const INPUT: f64 = 3.0;
 const DESCRIPTION: f64 = 1.0;
 
-/// How well a word of the query meets a word of a tool.
-const WHOLE: f64 = 3.0;
-const PREFIX: f64 = 2.0;
+/// How well a word of the query meets a word of a tool. What is better in kind is better however much
+/// there is of the other: a query has few words, and no field weighs a hundred times another.
+const WHOLE: f64 = 1e6;
+const BEGINS: f64 = 1e3;
 const FUZZY: f64 = 1.0;
-/// A name that begins like the whole query stands before all others.
-const NAME_BEGINS: f64 = 1e6;
+/// A name or a title that begins like the whole query stands before all others.
+const NAME_BEGINS: f64 = 1e12;
 
 /// Longest query, in words; a query is typed, not pasted.
 const MOST_WORDS: usize = 32;
 
+/// Words that say nothing about a tool, when there are others.
+const SMALL: &[&str] = &[
+    "a", "an", "and", "by", "for", "from", "i", "in", "is", "it", "of", "on", "or", "that", "the",
+    "to", "with",
+];
+
 #[derive(Debug, Default)]
 pub struct Index {
-    names: Vec<String>,
-    /// For each word, the tools that hold it, each with the weight of the best place.
-    words: BTreeMap<String, Vec<(u32, f64)>>,
+    /// Free places are taken again.
+    tools: Vec<Option<Entry>>,
+    free: Vec<u32>,
+    places: HashMap<Key, u32>,
+    words: BTreeMap<String, Word>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    member: Arc<Member>,
+    /// What may begin like a query, folded.
+    beginnings: [String; 3],
+}
+
+#[derive(Debug)]
+struct Word {
+    letters: u64,
+    /// The tools that hold it, each with the weight of the best place.
+    tools: Vec<(u32, f64)>,
+}
+
+/// A tool that was found, and where it stands among all that were.
+#[derive(Clone, Debug)]
+pub struct Hit {
+    pub rank: Rank,
+    pub member: Arc<Member>,
+}
+
+/// The best comes first, then the newest. It depends on the tool and on the query alone, so whoever goes on
+/// from a rank neither misses nor repeats a tool that has not changed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rank {
+    pub score: f64,
+    pub modified_at: SystemTime,
+    pub key: Key,
+}
+
+impl Rank {
+    fn order(&self, other: &Rank) -> Ordering {
+        let score = other.score.total_cmp(&self.score);
+        score
+            .then_with(|| other.modified_at.cmp(&self.modified_at))
+            .then_with(|| self.key.cmp(&other.key))
+    }
 }
 
 impl Index {
-    pub fn new<'a>(tools: impl IntoIterator<Item = &'a Arc<ToolSpec>>) -> Index {
-        let mut index = Index::default();
-        for spec in tools {
-            let at = index.names.len() as u32;
-            index.names.push(spec.name.clone());
-            let mut best: HashMap<String, f64> = HashMap::new();
-            let mut note = |text: &str, weight: f64| {
-                for word in words(text) {
-                    let known = best.entry(word).or_insert(0.0);
-                    *known = known.max(weight);
-                }
-            };
-            note(&spec.name, NAME);
-            note(spec.title.as_deref().unwrap_or_default(), TITLE);
-            spec.tags.iter().for_each(|it| note(it, TAG));
-            for (name, schema) in spec.inputs.properties() {
-                note(name, INPUT);
-                note(
-                    schema["description"].as_str().unwrap_or_default(),
-                    DESCRIPTION,
-                );
-            }
-            note(&spec.description, DESCRIPTION);
-            for (word, weight) in best {
-                index.words.entry(word).or_default().push((at, weight));
+    /// Takes in what is other in a snapshot than what was seen before.
+    pub fn update(&mut self, snapshot: &Snapshot) {
+        let gone: Vec<Key> = self
+            .places
+            .keys()
+            .filter(|it| snapshot.member(it).is_none())
+            .cloned()
+            .collect();
+        gone.iter().for_each(|it| self.remove(it));
+        for member in snapshot.members() {
+            let known = self.places.get(&member.key);
+            let known = known.and_then(|at| self.tools[*at as usize].as_ref());
+            if known.is_none_or(|it| !Arc::ptr_eq(&it.member, member)) {
+                self.remove(&member.key);
+                self.insert(member.clone());
             }
         }
-        index
     }
 
-    /// The names of the tools that the query means, the likeliest first.
-    pub fn search(&self, query: &str, limit: usize) -> Vec<&str> {
-        let mut scores: HashMap<u32, f64> = HashMap::new();
-        for word in words(query).into_iter().take(MOST_WORDS) {
-            for (at, score) in self.meet(&word) {
-                *scores.entry(at).or_default() += score;
+    fn insert(&mut self, member: Arc<Member>) {
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.tools.push(None);
+            (self.tools.len() - 1) as u32
+        });
+        for (word, weight) in words_of(&member) {
+            let entry = self.words.entry(word);
+            let word = entry.or_insert_with_key(|word| Word {
+                letters: letters(word),
+                tools: Vec::new(),
+            });
+            word.tools.push((at, weight));
+        }
+        self.places.insert(member.key.clone(), at);
+        self.tools[at as usize] = Some(Entry {
+            beginnings: [&member.key.slug, &member.name, &member.title].map(|it| fold(it)),
+            member,
+        });
+    }
+
+    fn remove(&mut self, key: &Key) {
+        let Some(at) = self.places.remove(key) else {
+            return;
+        };
+        let Some(entry) = self.tools[at as usize].take() else {
+            return;
+        };
+        for word in words_of(&entry.member).into_keys() {
+            if let Some(held) = self.words.get_mut(&word) {
+                held.tools.retain(|it| it.0 != at);
+                if held.tools.is_empty() {
+                    self.words.remove(&word);
+                }
             }
+        }
+        self.free.push(at);
+    }
+
+    /// The tools that the query means, the likeliest first, after a rank if one is given.
+    pub fn search(
+        &self,
+        query: &str,
+        after: Option<&Rank>,
+        limit: usize,
+        wanted: impl Fn(&Member) -> bool,
+    ) -> Vec<Hit> {
+        let mut scores = vec![0.0; self.tools.len()];
+        for word in asked(query) {
+            self.meet(&word, &mut scores);
         }
         let begins = fold(query.trim());
-        let mut found: Vec<(f64, &str)> = scores
+        let mut found: Vec<Hit> = scores
             .into_iter()
-            .map(|(at, score)| (score, self.names[at as usize].as_str()))
-            .map(|(score, name)| match fold(name).starts_with(&begins) {
-                true => (score + NAME_BEGINS, name),
-                false => (score, name),
+            .zip(&self.tools)
+            .filter(|(score, _)| *score > 0.0)
+            .filter_map(|(score, entry)| Some((score, entry.as_ref()?)))
+            .filter(|(_, entry)| wanted(&entry.member))
+            .map(|(score, entry)| {
+                let is_first = entry.beginnings.iter().any(|it| it.starts_with(&begins));
+                Hit {
+                    rank: Rank {
+                        score: score + if is_first { NAME_BEGINS } else { 0.0 },
+                        modified_at: entry.member.modified_at,
+                        key: entry.member.key.clone(),
+                    },
+                    member: entry.member.clone(),
+                }
             })
+            .filter(|hit| after.is_none_or(|it| hit.rank.order(it) == Ordering::Greater))
             .collect();
-        found.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
-        found.into_iter().take(limit).map(|it| it.1).collect()
+        // Only the first few are wanted in order.
+        if found.len() > limit {
+            found.select_nth_unstable_by(limit, |a, b| a.rank.order(&b.rank));
+            found.truncate(limit);
+        }
+        found.sort_by(|a, b| a.rank.order(&b.rank));
+        found
     }
 
-    /// The tools one word of a query speaks of: those that hold it, or a longer word that begins with
-    /// it, or, when there are none, one that is spelled nearly so.
-    fn meet(&self, word: &str) -> HashMap<u32, f64> {
-        let mut met = HashMap::new();
-        for (held, tools) in self
+    /// Adds what one word of a query says: of tools that hold it, or a longer word that begins with it, or,
+    /// when there are none, one that is spelled nearly so.
+    fn meet(&self, word: &str, scores: &mut [f64]) {
+        let mut best: HashMap<u32, f64> = HashMap::new();
+        let mut take = |tools: &[(u32, f64)], how: f64| {
+            for (at, weight) in tools {
+                let score = best.entry(*at).or_insert(0.0);
+                *score = f64::max(*score, how * weight);
+            }
+        };
+        let mut is_met = false;
+        for (held, entry) in self
             .words
             .range(word.to_owned()..)
             .take_while(|(held, _)| held.starts_with(word))
         {
-            let how = if held == word { WHOLE } else { PREFIX };
-            self.take(&mut met, tools, how);
+            is_met = true;
+            take(&entry.tools, if held == word { WHOLE } else { BEGINS });
         }
-        if met.is_empty() {
-            for (held, tools) in &self.words {
-                if is_near(word, held) {
-                    self.take(&mut met, tools, FUZZY);
+        if !is_met {
+            let letters = letters(word);
+            for (held, entry) in &self.words {
+                if is_near(word, letters, held, entry.letters) {
+                    take(&entry.tools, FUZZY);
                 }
             }
         }
-        met
-    }
-
-    fn take(&self, met: &mut HashMap<u32, f64>, tools: &[(u32, f64)], how: f64) {
-        // A word that many tools hold says little about each of them.
-        let rarity = (1.0 + self.names.len() as f64 / tools.len() as f64).ln();
-        for (at, weight) in tools {
-            let score = met.entry(*at).or_insert(0.0);
-            *score = f64::max(*score, how * weight * rarity);
+        for (at, score) in best {
+            scores[at as usize] += score;
         }
     }
+}
+
+/// The words of a tool, each with the weight of the best place.
+fn words_of(member: &Member) -> HashMap<String, f64> {
+    let mut best: HashMap<String, f64> = HashMap::new();
+    let mut note = |text: &str, weight: f64| {
+        for word in words(text) {
+            let known = best.entry(word).or_insert(0.0);
+            *known = known.max(weight);
+        }
+    };
+    note(&member.name, NAME);
+    note(&member.key.slug, NAME);
+    note(&member.title, TITLE);
+    member.tags.iter().for_each(|it| note(it, TAG));
+    for (name, schema) in member.inputs["properties"]
+        .as_object()
+        .into_iter()
+        .flatten()
+    {
+        note(name, INPUT);
+        let description = schema["description"].as_str();
+        note(description.unwrap_or_default(), DESCRIPTION);
+    }
+    note(&member.description, DESCRIPTION);
+    best
+}
+
+fn asked(query: &str) -> Vec<String> {
+    let all = words(query);
+    let telling: Vec<String> = all
+        .iter()
+        .filter(|it| !SMALL.contains(&it.as_str()))
+        .cloned()
+        .collect();
+    let mut asked = if telling.is_empty() { all } else { telling };
+    asked.truncate(MOST_WORDS);
+    asked
 }
 
 fn fold(text: &str) -> String {
@@ -130,12 +267,132 @@ fn words(text: &str) -> Vec<String> {
         .collect()
 }
 
+/// Which letters a word holds, roughly: words that are near share nearly all.
+fn letters(word: &str) -> u64 {
+    word.chars().fold(0, |all, c| all | 1 << (c as u32 % 64))
+}
+
 /// One slip of the finger in a short word, two in a long one.
-fn is_near(word: &str, held: &str) -> bool {
-    let allowed = match word.chars().count() {
+fn is_near(word: &str, letters: u64, held: &str, held_letters: u64) -> bool {
+    let allowed = match word.len() {
         0..=3 => return false,
         4..=7 => 1,
         _ => 2,
     };
-    held.len().abs_diff(word.len()) <= allowed && strsim::osa_distance(word, held) <= allowed
+    held.len().abs_diff(word.len()) <= 4 * allowed
+        && (letters ^ held_letters).count_ones() as usize <= 2 * allowed
+        && held.chars().count().abs_diff(word.chars().count()) <= allowed
+        && strsim::osa_distance(word, held) <= allowed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bundle::Keeper;
+    use proptest::prelude::*;
+    use serde_json::json;
+    use std::time::Duration;
+    use uuid::Uuid;
+
+    fn member(slug: &str, title: &str, description: &str, age: u64) -> Member {
+        Member {
+            id: Uuid::nil(),
+            key: Key {
+                bundle: Uuid::nil(),
+                slug: slug.to_owned(),
+                version: "1".to_owned(),
+            },
+            name: format!("b.{slug}.1"),
+            title: title.to_owned(),
+            description: description.to_owned(),
+            tags: Vec::new(),
+            kind: "http",
+            enabled: true,
+            keeper: Keeper::Store,
+            inputs: json!({"properties": {"city": {"description": "where"}}}),
+            outputs: None,
+            how: json!({}),
+            created_at: SystemTime::UNIX_EPOCH,
+            modified_at: SystemTime::UNIX_EPOCH + Duration::from_secs(1000 - age),
+            spec: Err(String::new()),
+        }
+    }
+
+    fn index(members: impl IntoIterator<Item = Member>) -> Index {
+        let mut snapshot = Snapshot::default();
+        for member in members {
+            snapshot.insert_member(Arc::new(member));
+        }
+        let mut index = Index::default();
+        index.update(&snapshot);
+        index
+    }
+
+    fn found(index: &Index, query: &str) -> Vec<String> {
+        let hits = index.search(query, None, 100, |_| true);
+        hits.into_iter()
+            .map(|it| it.member.key.slug.clone())
+            .collect()
+    }
+
+    #[test]
+    fn prefix_then_whole_word_then_fuzzy_then_recency() {
+        let index = index([
+            member("mail", "M", "of mail", 3),
+            member("mailer", "M", "", 2),
+            member("post", "Post", "sends mail", 1),
+            member("letters", "Mailing of letters", "", 9),
+            member("later", "Post", "sends mail", 0),
+            member("other", "X", "nothing", 0),
+        ]);
+        // Names and titles that begin so, the whole word first; then the word elsewhere, the newest first.
+        assert_eq!(
+            found(&index, "mail"),
+            ["mail", "mailer", "letters", "later", "post"]
+        );
+        assert_eq!(found(&index, "mial"), ["mail", "later", "post"]);
+        assert_eq!(found(&index, "the city of mail")[0], "mail");
+        assert!(found(&index, "zzzz").is_empty());
+        assert!(found(&index, "").is_empty());
+    }
+
+    #[test]
+    fn pages_hold_all_and_each_once() {
+        let index = index((0..50).map(|it| member(&format!("a{it}"), "same", "words", it % 7)));
+        let all = found(&index, "same");
+        let mut pages = Vec::new();
+        let mut after = None;
+        loop {
+            let hits = index.search("same", after.as_ref(), 7, |_| true);
+            let Some(last) = hits.last() else { break };
+            after = Some(last.rank.clone());
+            pages.extend(hits.into_iter().map(|it| it.member.key.slug.clone()));
+        }
+        assert_eq!((pages.len(), pages), (50, all));
+    }
+
+    proptest! {
+        /// However the index came to be, it answers as one that was made at once.
+        #[test]
+        fn a_cold_index_says_the_same(
+            steps in proptest::collection::vec((0..12_u8, 0..4_u8, any::<bool>()), 1..40),
+            query in "(send|mail|weather|wether|repo) ?(city|the|m)?",
+        ) {
+            let texts = ["send mail", "weather report", "repository of mails", "city"];
+            let mut snapshot = Snapshot::default();
+            let mut warm = Index::default();
+            for (slug, text, stays) in steps {
+                let member = member(&format!("t{slug}"), texts[text as usize], "", slug.into());
+                match stays {
+                    true => snapshot.insert_member(Arc::new(member)),
+                    false => snapshot.remove_member(&member.key),
+                }
+                warm.update(&snapshot);
+            }
+            let mut cold = Index::default();
+            cold.update(&snapshot);
+            prop_assert_eq!(found(&warm, &query), found(&cold, &query));
+            prop_assert_eq!(warm.words.len(), cold.words.len());
+        }
+    }
 }

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::content::Content;
 use crate::json;
-use crate::model::{Field, Format, OnMismatch, Outputs};
+use crate::model::{Extract, Field, Format, OnMismatch, Outputs};
 use crate::outcome::{Failure, FailureKind, Output, Truncated};
 use crate::schema::sentence;
 
@@ -19,13 +19,19 @@ pub struct Raw {
 pub enum Body {
     Bytes(Vec<u8>),
     Value(Value),
+    /// There is none, for this reason, and the author can do without.
+    Nothing(String),
 }
 
 /// What is not as promised becomes a warning or a failure, as the tool says.
 pub fn shape(outputs: &Outputs, raw: Raw) -> Result<Output, Failure> {
+    if let Body::Nothing(why) = raw.body {
+        return Ok(nothing(outputs.format, vec![why]));
+    }
     let mut warnings = Vec::new();
     // What was kept in another form than it came; no reason to stop.
     let mut remarks = Vec::new();
+    let raw = found(outputs, raw, &mut warnings);
     let value = parse(outputs.format, &raw, &mut warnings, &mut remarks);
     let value = if warnings.is_empty() {
         extract(outputs, value, &mut warnings)
@@ -57,6 +63,7 @@ pub fn shape(outputs: &Outputs, raw: Raw) -> Result<Output, Failure> {
         OnMismatch::Fail if !warnings.is_empty() => {
             Err(Failure::new(FailureKind::OutputInvalid, warnings.join("; ")).with("value", value))
         }
+        OnMismatch::Empty if !warnings.is_empty() => Ok(nothing(outputs.format, warnings)),
         _ => Ok(Output {
             value,
             is_content,
@@ -64,6 +71,35 @@ pub fn shape(outputs: &Outputs, raw: Raw) -> Result<Output, Failure> {
             truncated: raw.truncated,
         }),
     }
+}
+
+/// The output of a tool that has none.
+fn nothing(format: Format, warnings: Vec<String>) -> Output {
+    Output {
+        value: match format {
+            Format::Text => Value::String(String::new()),
+            Format::Json | Format::Content => Value::Null,
+        },
+        warnings,
+        ..Output::default()
+    }
+}
+
+/// What a pattern finds in the text, before anything is made of it.
+fn found(outputs: &Outputs, raw: Raw, warnings: &mut Vec<String>) -> Raw {
+    let (Some(Extract::Match(regex)), Body::Bytes(bytes)) = (&outputs.extract, &raw.body) else {
+        return raw;
+    };
+    let text = String::from_utf8_lossy(bytes);
+    let found = regex
+        .captures(&text)
+        .and_then(|it| it.get(1).or_else(|| it.get(0)));
+    let Some(found) = found else {
+        warnings.push(format!("`{regex}` is not in the response"));
+        return raw;
+    };
+    let body = Body::Bytes(found.as_str().as_bytes().to_vec());
+    Raw { body, ..raw }
 }
 
 fn parse(
@@ -75,6 +111,7 @@ fn parse(
     let bytes = match &raw.body {
         Body::Value(value) => return value.clone(),
         Body::Bytes(bytes) => bytes,
+        Body::Nothing(_) => return Value::Null,
     };
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text.to_owned(),
@@ -112,8 +149,9 @@ fn parse(
 
 fn extract(outputs: &Outputs, value: Value, warnings: &mut Vec<String>) -> Value {
     let value = match &outputs.extract {
-        None => value,
-        Some(path) => path.select(&value).unwrap_or_else(|| {
+        // What a pattern found is all there is.
+        None | Some(Extract::Match(_)) => value,
+        Some(Extract::Path(path)) => path.select(&value).unwrap_or_else(|| {
             warnings.push(format!("`{path}` is not in the response"));
             Value::Null
         }),
@@ -172,7 +210,7 @@ mod tests {
             path: JsonPath::parse(name).unwrap(),
         };
         let outputs = Outputs {
-            extract: Some(JsonPath::parse("web.results").unwrap()),
+            extract: Some(Extract::Path(JsonPath::parse("web.results").unwrap())),
             fields: vec![field("title"), field("url")],
             ..outputs()
         };
@@ -204,6 +242,48 @@ mod tests {
         assert_eq!(
             shape(&fail, text("{}")).unwrap_err().kind,
             FailureKind::OutputInvalid
+        );
+    }
+
+    #[test]
+    fn a_pattern_finds_text() {
+        let found = |pattern: &str, format| {
+            let outputs = Outputs {
+                format,
+                extract: Some(Extract::Match(pattern.parse().unwrap())),
+                on_mismatch: OnMismatch::Fail,
+                ..outputs()
+            };
+            shape(&outputs, text("temp=12.5 C")).map(|it| it.value)
+        };
+        assert_eq!(found(r"temp=\S+", Format::Text), Ok(json!("temp=12.5")));
+        assert_eq!(found(r"temp=(\S+)", Format::Text), Ok(json!("12.5")));
+        assert_eq!(found(r"temp=(\S+)", Format::Json), Ok(json!(12.5)));
+        let failure = found("wind", Format::Text).unwrap_err();
+        assert_eq!(failure.kind, FailureKind::OutputInvalid);
+    }
+
+    #[test]
+    fn an_author_can_do_without() {
+        let outputs = Outputs {
+            extract: Some(Extract::Path(JsonPath::parse("$.a").unwrap())),
+            on_mismatch: OnMismatch::Empty,
+            ..outputs()
+        };
+        let shaped = shape(&outputs, text("{}")).unwrap();
+        assert_eq!((shaped.value, shaped.warnings.len()), (Value::Null, 1));
+        let raw = Raw {
+            body: Body::Nothing("it failed".into()),
+            truncated: None,
+        };
+        let outputs = Outputs {
+            format: Format::Text,
+            ..outputs
+        };
+        let shaped = shape(&outputs, raw).unwrap();
+        assert_eq!(
+            (shaped.value, shaped.warnings[0].as_str()),
+            (json!(""), "it failed")
         );
     }
 

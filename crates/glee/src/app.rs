@@ -1,13 +1,15 @@
 //! The wiring: the only file that names every concrete type.
 
 mod answers;
+mod bundles;
 mod machine;
 mod reviewed;
 mod running;
+mod shelves;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -28,10 +30,13 @@ use glee_core::rule::autonomy::{Autonomy, Level};
 use glee_core::rule::permit::AllowedPermissions;
 use glee_core::runtime::Runtime;
 use glee_sandbox::{Confinement, Sandbox};
+use rustix::fs::{Access, access};
 use serde_json::{Map, Value};
 use thiserror::Error;
 use uuid::Uuid;
 
+use self::bundles::Indexed;
+pub use self::bundles::{Listed, Put, REAP_AFTER};
 use self::machine::{Environment, SystemClock, allowed_permissions};
 use self::reviewed::Reviewed;
 pub use self::reviewed::Seen;
@@ -40,14 +45,17 @@ use crate::approve::ledger::Ledger;
 use crate::approve::principles::Service;
 use crate::config::standing;
 use crate::config::{self, Config, Elicitation, Fsync, Mcp, PrinciplesService, Sandboxing};
+use crate::dialect::bundle::Surroundings;
 use crate::dialect::{document, prompt, resource};
 use crate::exec::http::HttpPolicy;
 use crate::exec::{self, Cage, Egress, Executors, Stay};
 use crate::observe::audit::{self, Audit, Settings};
 use crate::project::Project;
 use crate::store::approvals::Approvals;
+use crate::store::bundles::Bundles;
 use crate::store::paths::Paths;
 use crate::store::reviews::Reviews;
+use crate::store::usage::Usage;
 use crate::store::{digest, documents, manifests, resources, state};
 
 #[derive(Debug, Error)]
@@ -79,6 +87,11 @@ pub struct App {
     reviewed: Arc<Reviewed>,
     /// The only permissions that tools may need.
     allowed_permissions: Option<String>,
+    bundles: Bundles,
+    usage: Usage,
+    /// One change of the catalog at a time.
+    changing: Mutex<()>,
+    index: RwLock<Indexed>,
 }
 
 /// The digests of one snapshot's tools, as far as somebody asked for them.
@@ -151,6 +164,8 @@ impl App {
     pub fn open(project: Project, wiring: Wiring) -> Result<App, OpenError> {
         let config = read_config(&project)?;
         let natives: Vec<Arc<ToolSpec>> = wiring.natives.into_iter().map(Arc::new).collect();
+        let bundles = Bundles::new(project.bundles());
+        let usage = Usage::new(project.audit());
         let own_state = wiring.state.map(|it| project.root().join(it));
         let sandbox = Sandbox::new(wiring.launcher);
         if wiring.stay == Stay::ForOneCall && config.sandbox != Sandboxing::Off {
@@ -188,7 +203,13 @@ impl App {
             },
         }));
         let runtime = Runtime {
-            catalog: Catalog::new(load(&project, &natives, &reviewed, Compile::AtFirstUse)?),
+            catalog: Catalog::new(load(
+                &project,
+                &natives,
+                (&bundles, &around(&natives, &config)),
+                &reviewed,
+                Compile::AtFirstUse,
+            )?),
             gate: Gate {
                 root: project.root().to_owned(),
                 rules: Rules::new(rules(&config, wiring.allowed_permissions.as_deref())),
@@ -223,6 +244,10 @@ impl App {
             allowed_permissions: wiring.allowed_permissions,
             digests,
             reviewed,
+            bundles,
+            usage,
+            changing: Mutex::default(),
+            index: RwLock::default(),
         })
     }
 
@@ -247,15 +272,30 @@ impl App {
 
     /// Takes in what changed on disk. A document that is broken now keeps its last good version.
     pub fn reload(&self) -> Result<(), OpenError> {
-        // A schema that cannot be used must not replace one that can.
-        let next = load(&self.project, &self.natives, &self.reviewed, Compile::Now)?;
-        self.runtime.catalog.replace(next);
+        let config = read_config(&self.project);
+        {
+            let _changing = self.changing();
+            // Under a config that cannot be read tools of bundles may use nothing.
+            let around = match &config {
+                Ok(config) => around(&self.natives, config),
+                Err(_) => around(&self.natives, &Config::default()),
+            };
+            // A schema that cannot be used must not replace one that can.
+            let next = load(
+                &self.project,
+                &self.natives,
+                (&self.bundles, &around),
+                &self.reviewed,
+                Compile::Now,
+            )?;
+            self.runtime.catalog.replace(next);
+        }
         // What is broken allows nothing: somebody may have meant to take a rule out.
         let standing = standing_rules(&self.project);
         let usable = standing.as_ref().map(Vec::clone).unwrap_or_default();
         self.ledger.replace_rules(usable);
         // Rules that cannot be read do not loosen those that hold.
-        let config = read_config(&self.project)?;
+        let config = config?;
         let rules = rules(&config, self.allowed_permissions.as_deref());
         self.runtime.gate.rules.replace(rules);
         self.elicitation
@@ -401,6 +441,22 @@ impl App {
         self.running.stop().await;
     }
 
+    /// Why no call could be made now, if none could.
+    pub fn unready(&self) -> Option<&'static str> {
+        let audit = self.project.audit();
+        let at = match audit.is_dir() {
+            true => audit,
+            false => self.project.root().join(".glee"),
+        };
+        if access(&at, Access::WRITE_OK).is_err() {
+            return Some("the audit cannot be written");
+        }
+        match self.config() {
+            Ok(_) => None,
+            Err(_) => Some("the config cannot be used"),
+        }
+    }
+
     /// Makes ready, meanwhile, what will hold a tool that is about to be called, and what will record it.
     pub fn expect_call(&self, tool: &str) {
         self.audit.expect_event();
@@ -501,9 +557,23 @@ enum Compile {
     Now,
 }
 
+/// What the tools of bundles find around them.
+fn around(natives: &[Arc<ToolSpec>], config: &Config) -> Surroundings {
+    let functions: BTreeMap<_, _> = natives
+        .iter()
+        .map(|it| (it.name.clone(), it.clone()))
+        .collect();
+    Surroundings {
+        functions: Arc::new(functions),
+        allowed_hosts: config.bundles.allowed_hosts.clone(),
+        secrets: config.bundles.secrets.clone(),
+    }
+}
+
 fn load(
     project: &Project,
     natives: &[Arc<ToolSpec>],
+    (bundles, around): (&Bundles, &Surroundings),
     reviewed: &Reviewed,
     compile: Compile,
 ) -> Result<Snapshot, OpenError> {
@@ -526,6 +596,8 @@ fn load(
     for native in natives {
         snapshot.insert_unless_there(native.clone());
     }
+    let path = project.bundles();
+    shelves::place(&mut snapshot, bundles.load(around).map_err(io(path))?);
     let path = project.prompts();
     for document in documents::load(&path, prompt::read).map_err(io(path))? {
         match document.usable() {

@@ -40,6 +40,11 @@ impl Project {
         self.root.join(".glee/resources")
     }
 
+    /// Bundles of tools that came in through the API.
+    pub fn bundles(&self) -> PathBuf {
+        self.root.join(".glee/bundles")
+    }
+
     /// What people decided about the tools that agents made.
     pub fn reviews(&self) -> PathBuf {
         self.root.join(".glee/reviews")

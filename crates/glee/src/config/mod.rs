@@ -3,6 +3,7 @@
 mod rules;
 pub mod standing;
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
@@ -43,6 +44,27 @@ pub struct Config {
     pub principles: Option<PrinciplesService>,
     pub approvals: Approvals,
     pub audit: Audit,
+    pub bundles: Bundles,
+}
+
+/// What tools of bundles may use, and how many there may be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bundles {
+    /// The only hosts that they may call; none unless given.
+    pub allowed_hosts: Vec<HostPattern>,
+    /// The secrets that they may use.
+    pub secrets: BTreeSet<String>,
+    pub most_tools: usize,
+}
+
+impl Default for Bundles {
+    fn default() -> Bundles {
+        Bundles {
+            allowed_hosts: Vec::new(),
+            secrets: BTreeSet::new(),
+            most_tools: 20_000,
+        }
+    }
 }
 
 /// How people are asked.
@@ -258,6 +280,14 @@ pub fn read(text: String) -> Read {
             .http
             .allowed_hosts
             .map(|it| hosts(it, "/http/allowed_hosts")),
+        bundles: Bundles {
+            allowed_hosts: hosts(wire.bundles.allowed_hosts, "/bundles/allowed_hosts"),
+            secrets: wire.bundles.secrets.into_iter().collect(),
+            most_tools: wire
+                .bundles
+                .most_tools
+                .map_or(Bundles::default().most_tools, |it| it as usize),
+        },
         rules: rules::rules(wire.rules, &node, &mut problems),
         autonomy: wire.autonomy.map(rules::level),
         principles: wire
@@ -379,6 +409,23 @@ struct Wire {
     approvals: WireApprovals,
     #[serde(default)]
     audit: WireAudit,
+    #[serde(default)]
+    bundles: WireBundles,
+}
+
+/// What holds for the tools of bundles, which come in through the REST API.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct WireBundles {
+    /// The only hosts that they may call; none unless given.
+    #[serde(default)]
+    allowed_hosts: Vec<String>,
+    /// The environment variables that `${NAME}` may stand for in them; none unless given.
+    #[serde(default)]
+    secrets: Vec<String>,
+    /// How many there may be; 20 000 unless given.
+    #[serde(default)]
+    most_tools: Option<u32>,
 }
 
 /// How people are asked.

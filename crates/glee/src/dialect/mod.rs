@@ -1,6 +1,7 @@
 //! Foreign words stay here: each dialect turns its documents into the model and back, and knows no
 //! other dialect.
 
+pub mod bundle;
 pub mod condition;
 pub mod document;
 pub mod elicit;

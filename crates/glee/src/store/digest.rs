@@ -120,9 +120,13 @@ impl<'a> Sum<'a> {
         programs: &mut Programs,
     ) -> Result<(), TooMuch> {
         self.hash.update(spec.document);
-        let own = spec.source.parent().ok_or(TooMuch)?;
-        self.below(own, Path::new(""), &spec.source)?;
-        let own = own.canonicalize().ok();
+        if spec.source.as_os_str().is_empty() {
+            return Err(TooMuch);
+        }
+        if let Some(own) = spec.directory() {
+            self.below(own, Path::new(""), &spec.source)?;
+        }
+        let own = spec.directory().and_then(|it| it.canonicalize().ok());
         for entry in entries {
             let name = self.name(entry);
             let Ok(real) = entry.canonicalize() else {

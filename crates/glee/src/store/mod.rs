@@ -1,6 +1,7 @@
 //! Where tools, prompts and resources are kept, what people said about calls, and what is recorded.
 
 pub mod approvals;
+pub mod bundles;
 pub mod digest;
 pub mod documents;
 pub mod durable;
@@ -15,3 +16,4 @@ pub mod reviews;
 pub mod staged;
 pub mod state;
 pub mod tokens;
+pub mod usage;

@@ -194,7 +194,10 @@ impl Seen {
         let prompts = prompts.map(|(it, why)| format!(".glee/prompts/{it}.yml: {why}"));
         let resources = self.of.broken_resources();
         let resources = resources.map(|(it, why)| format!(".glee/resources/{it}.yml: {why}"));
-        tools.chain(prompts).chain(resources)
+        let strays = self.of.strays();
+        let strays =
+            strays.map(|(file, why)| format!("{file} is not used, and left as it is: {why}"));
+        tools.chain(prompts).chain(resources).chain(strays)
     }
 }
 

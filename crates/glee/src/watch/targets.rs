@@ -31,6 +31,7 @@ impl Targets {
             project.prompts(),
             project.resources(),
             project.reviews(),
+            project.bundles(),
         ];
         for tree in trees {
             targets.add(tree, project.root());
@@ -38,7 +39,7 @@ impl Targets {
         targets.add(project.standing_rules(), project.root());
         targets.add(project.config(), project.root());
         for tool in app.tools().tools() {
-            let own = tool.source.parent().map(Path::to_owned);
+            let own = tool.directory().map(Path::to_owned);
             let entries = exec::entries(tool, project.root());
             for path in own.into_iter().chain(entries) {
                 // A link is followed here, and only here: one inside a tool may lead anywhere.

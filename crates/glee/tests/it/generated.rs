@@ -70,3 +70,14 @@ fn the_schemas_are_schemas() {
         assert!(jsonschema::meta::is_valid(&schema));
     }
 }
+
+#[test]
+fn openapi_is_current() {
+    let nobody = glee_core::port::Answer::Nobody {
+        hint: String::new(),
+    };
+    let wiring = crate::support::wiring(Default::default(), nobody);
+    let app = glee::app::App::open(crate::support::Scene::new().project(), wiring).unwrap();
+    let document = glee::surface::rest::document(&std::sync::Arc::new(app));
+    current("schemas/openapi.json", &document);
+}

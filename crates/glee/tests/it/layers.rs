@@ -111,7 +111,7 @@ fn modules_know_only_whom_they_may() {
 fn no_dialect_knows_another() {
     let dialects = repository().join("crates/glee/src/dialect");
     let own = [
-        "function", "manifest", "native", "openapi", "prompt", "resource",
+        "bundle", "function", "manifest", "native", "openapi", "prompt", "resource",
     ];
     let shared = [
         "condition",

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use glee_core::host::HostPattern;
 use glee_core::model::{
-    Annotations, Approval, Example, Exec, Format, Limits, OnMismatch, Origin, Outputs, Standing,
-    Tasks, ToolSpec,
+    Annotations, Approval, Example, Exec, Extract, Format, Limits, OnMismatch, Origin, Outputs,
+    Standing, Tasks, ToolSpec,
 };
 use glee_core::permission::{Network, Permissions, SecretNeed};
 use glee_core::rule::condition::Condition;
@@ -117,7 +117,7 @@ impl Reader<'_> {
             elicit,
             outputs: Outputs {
                 format: read.format,
-                extract: read.extract,
+                extract: read.extract.map(Extract::Path),
                 fields: read.fields,
                 schema,
                 on_mismatch: OnMismatch::Warn,

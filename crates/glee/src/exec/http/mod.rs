@@ -23,10 +23,10 @@ use std::time::Duration;
 
 use glee_core::admit::Admitted;
 use glee_core::host::HostPattern;
-use glee_core::model::{Http, Redirects};
+use glee_core::model::{Http, OnMismatch, Redirects};
 use glee_core::outcome::{Failure, FailureKind};
 use glee_core::secret::Secret;
-use glee_core::shape::Raw;
+use glee_core::shape::{Body, Raw};
 use reqwest::{Response, StatusCode};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -70,7 +70,8 @@ impl HttpExec {
             biased;
             () = call.cancel().cancelled() => Err(cancelled()),
             result = tokio::time::timeout(call.timeout(), self.exchange(http, call)) => {
-                result.unwrap_or_else(|_| Err(timed_out(call.timeout())))
+                let result = result.unwrap_or_else(|_| Err(timed_out(call.timeout())));
+                or_nothing(result, call.spec().outputs.on_mismatch)
             }
         }
     }
@@ -211,6 +212,22 @@ impl<'a> Errand<'a> {
 struct Answer {
     response: Response,
     token: Option<Secret>,
+}
+
+/// An author may do without the answer of a service that fails. What glee itself refuses stays refused.
+fn or_nothing(result: Result<Raw, Failure>, on_mismatch: OnMismatch) -> Result<Raw, Failure> {
+    match result {
+        Err(failure)
+            if on_mismatch == OnMismatch::Empty
+                && matches!(failure.kind, FailureKind::HttpError | FailureKind::Timeout) =>
+        {
+            Ok(Raw {
+                body: Body::Nothing(failure.message),
+                truncated: None,
+            })
+        }
+        result => result,
+    }
 }
 
 fn cancelled() -> Failure {

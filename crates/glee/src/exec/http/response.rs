@@ -157,6 +157,7 @@ fn hide(raw: Raw, token: Secret) -> Raw {
     let redactor = Redactor::new(&SecretValues::from([named(token)]));
     let body = match raw.body {
         Body::Value(value) => Body::Value(redactor.value(value)),
+        Body::Nothing(why) => Body::Nothing(redactor.text(why)),
         Body::Bytes(bytes) => {
             let text = String::from_utf8_lossy(&bytes);
             match excerpt(&bytes, raw.truncated, &redactor) {

@@ -104,7 +104,8 @@ fn decision(what: &What) -> Option<&'static str> {
             FailureKind::ApprovalRequired => "asked",
             _ => "refused",
         }),
-        What::Created { .. }
+        What::Changed { .. }
+        | What::Created { .. }
         | What::Reviewed { .. }
         | What::Asked { .. }
         | What::Answered { .. } => None,
@@ -179,6 +180,7 @@ impl Members {
                 self.text("message", message);
                 self.duration(*duration);
             }
+            What::Changed { change } => self.text("change", change),
             What::Created { permissions } => self.text("permissions", permissions),
             What::Reviewed { reason, .. } => self.text("reason", reason),
             What::Asked { approval, reason } => {

@@ -110,6 +110,7 @@ fn word(what: &What) -> &'static str {
         What::Started => "TOOL_STARTED",
         What::Refused { .. } => "TOOL_REFUSED",
         What::Finished { .. } => "TOOL_EXECUTED",
+        What::Changed { .. } => "REGISTRY_CHANGED",
         What::Created { .. } => "TOOL_CREATED",
         What::Reviewed { approved: true, .. } => "TOOL_APPROVED",
         What::Reviewed {

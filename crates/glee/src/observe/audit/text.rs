@@ -152,6 +152,7 @@ pub(super) fn line(event: &Event) -> String {
             let status = format!("{status} duration_ms={}", duration.as_millis());
             format!("name={name} {}", call(event, &status))
         }
+        What::Changed { change } => format!("name={name} change={} by={actor}", quoted(change)),
         What::Created { permissions } => {
             format!(
                 "name={name} creator={actor} permissions={}",

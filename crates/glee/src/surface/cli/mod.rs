@@ -18,6 +18,7 @@ mod rules;
 mod run;
 mod sandbox;
 mod schema;
+mod search;
 mod serve;
 mod show;
 mod status;
@@ -77,6 +78,7 @@ enum Command {
     Lint(lint::Args),
     /// List the tools
     List,
+    Search(search::Args),
     Show(show::Args),
     Run(run::Args),
     Test(test::Args),
@@ -121,6 +123,7 @@ pub fn main() -> ExitCode {
         Command::New(args) => new::run(&context, &args),
         Command::Lint(args) => lint::run(&context, &args),
         Command::List => list::run(&context),
+        Command::Search(args) => search::run(&context, &args),
         Command::Show(args) => show::run(&context, &args),
         Command::Run(args) => run::run(&context, args),
         Command::Test(args) => test::run(&context, &args),

@@ -2,18 +2,21 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
+use glee_core::port::Caller;
 
 use super::run::stop_signal;
 use super::status::Status;
 use super::{Session, print};
+use crate::app::App;
 use crate::store::tokens::Tokens;
 use crate::surface::http::{self, Settings};
 use crate::surface::mcp::Server;
 use crate::surface::principal::Principal;
 
-/// Serve the tools over HTTP: MCP at /mcp, and approvals at /approvals.
+/// Serve the tools over HTTP: MCP at /mcp, REST at /tools, and approvals at /approvals.
 ///
 /// Clients must show a token, which is made at the first start and kept outside of the project. The
 /// server answers on this machine only, unless --listen names another address.
@@ -80,10 +83,28 @@ pub(super) fn run(session: &Session, args: Args) -> anyhow::Result<Status> {
         let server = Server::new(app.clone(), Principal::usual("mcp"));
         let tell = server.clone();
         let _watching = app.watch(move |change| tell.announce(change))?;
+        tokio::spawn(reap(app.clone()));
         let served = bound.serve(server, stop_signal()).await;
         app.stop().await;
         anyhow::Ok(served?)
     })?;
     runtime.shutdown_background();
     Ok(Status::Ok)
+}
+
+/// How often bundles are looked at that were deleted.
+const BETWEEN_REAPS: Duration = Duration::from_secs(3600);
+
+async fn reap(app: Arc<App>) {
+    loop {
+        let app = app.clone();
+        let by = Caller {
+            name: "reaper".to_owned(),
+        };
+        let reaped = tokio::task::spawn_blocking(move || app.reap(&by)).await;
+        if let Ok(Err(failure)) = reaped {
+            print::note("warning", "33", &failure.message);
+        }
+        tokio::time::sleep(BETWEEN_REAPS).await;
+    }
 }

@@ -48,6 +48,8 @@ pub(super) fn of(kind: FailureKind) -> Status {
         | FailureKind::Timeout
         | FailureKind::OutputInvalid
         | FailureKind::Conflict
+        | FailureKind::LockTimeout
+        | FailureKind::StorageFull
         | FailureKind::Internal => Status::Failed,
         FailureKind::Cancelled => Status::Cancelled,
     }

@@ -13,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 
 use crate::store::tokens::{Tokens, hash};
 use crate::surface::principal::{Principal, Still};
+use crate::surface::rest::OPEN;
 
 /// How long a revoked token may still be good for.
 const FRESH: Duration = Duration::from_secs(1);
@@ -160,13 +161,18 @@ pub(super) async fn admit(
     let checked = guard
         .check_host(request.uri(), request.headers())
         .and_then(|()| guard.check_origin(request.headers()))
-        .and_then(|()| guard.principal(request.headers()));
+        .and_then(|()| match OPEN.contains(&request.uri().path()) {
+            true => Ok(None),
+            false => guard.principal(request.headers()).map(Some),
+        });
     match checked {
         Ok(principal) => {
-            let (asked, same) = (guard.clone(), principal.clone());
-            let still = move || asked.still_knows(&same);
-            request.extensions_mut().insert(Still(Arc::new(still)));
-            request.extensions_mut().insert(principal);
+            if let Some(principal) = principal {
+                let (asked, same) = (guard.clone(), principal.clone());
+                let still = move || asked.still_knows(&same);
+                request.extensions_mut().insert(Still(Arc::new(still)));
+                request.extensions_mut().insert(principal);
+            }
             // Nothing further in has a use for it, and what nobody has nobody can leak.
             request.headers_mut().remove(header::AUTHORIZATION);
             next.run(request).await

@@ -75,7 +75,7 @@ impl Bound {
         config.max_request_body_bytes = MOST_BODY;
         let closing = config.cancellation_token.clone();
         let lists = server.clone();
-        let rest = rest::router(server.app().clone());
+        let rest = rest::router(server.app());
         let mcp = StreamableHttpService::new(move || Ok(server.connection()), manager, config);
         let router = Router::new()
             .route_service("/mcp", mcp)

@@ -65,7 +65,8 @@ impl Server {
             return Ok(self.create(&args, &caller, &context).await.into());
         }
         if params.name != meta::CALL {
-            return Ok(meta::answer(&params.name, &args, &shown, &self.shelf(&caller)).into());
+            let (app, shelf) = (&self.shared.app, self.shelf(&caller));
+            return Ok(meta::answer(&params.name, &args, app, &shown, &shelf).into());
         }
         let asked = Asked {
             chosen: Chosen {

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::result::{self, Shelf, head};
 use super::shown::{Entry, Shown};
+use crate::app::{App, Listed};
 use crate::dialect::signature;
 
 pub(super) const CALL: &str = "glee_tool";
@@ -192,12 +193,13 @@ pub(super) fn check(
 pub(super) fn answer(
     name: &str,
     args: &Map<String, Value>,
+    app: &App,
     shown: &Shown,
     shelf: &Shelf<'_>,
 ) -> CallToolResult {
     let answer = match name {
         LIST => Ok(list(args, shown)),
-        SEARCH => Ok(search(args, shown)),
+        SEARCH => Ok(search(args, app, shown)),
         DESCRIBE => describe(args, shown),
         _ => read(args, shelf),
     };
@@ -257,13 +259,13 @@ fn list(args: &Map<String, Value>, shown: &Shown) -> Map<String, Value> {
     out
 }
 
-fn search(args: &Map<String, Value>, shown: &Shown) -> Map<String, Value> {
+fn search(args: &Map<String, Value>, app: &App, shown: &Shown) -> Map<String, Value> {
     let query = args["query"].as_str().unwrap_or_default();
     let most = args["k"].as_f64().unwrap_or(5.0) as usize;
     let mut left = budget(args);
     let mut tools = Vec::new();
-    for name in shown.index.search(query, most) {
-        let Some(entry) = shown.find(name) else {
+    for hit in app.search(query, None, most, Listed::Usable) {
+        let Some(entry) = shown.find(&hit.member.name) else {
             continue;
         };
         let whole = full(entry);

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use glee_core::catalog::Snapshot;
 use glee_core::model::ToolSpec;
-use glee_core::search::Index;
 use rmcp::model::Tool;
 
 use super::{definition, listed, meta};
@@ -20,7 +19,6 @@ pub(super) struct Shown {
     pub(super) entries: Vec<Entry>,
     /// What `tools/list` answers, in bytes.
     pub(super) listed: Bytes,
-    pub(super) index: Index,
     by_name: HashMap<String, usize>,
 }
 
@@ -55,7 +53,6 @@ impl Shown {
             listed.extend(entries.iter().map(|it| it.tool.clone()));
         }
         Shown {
-            index: Index::new(snapshot.offered()),
             snapshot,
             entries,
             listed: listed::text(&listed),

@@ -120,6 +120,8 @@ fn is_refusal(kind: FailureKind) -> bool {
         | FailureKind::SecretNotFound
         | FailureKind::SandboxUnavailable
         | FailureKind::RateLimited
+        | FailureKind::LockTimeout
+        | FailureKind::StorageFull
         | FailureKind::AuditUnavailable
         | FailureKind::Internal => true,
         FailureKind::InvalidInput

@@ -5,18 +5,20 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use axum::extract::{Extension, Path, Query, State};
+use axum::Json;
+use axum::extract::{Extension, State};
 use axum::response::sse::{Event, KeepAlive, Sse};
-use axum::routing::{get, post};
-use axum::{Json, Router};
 use futures_util::stream::{self, Stream, StreamExt};
 use glee_core::outcome::{Failure, FailureKind};
 use indexmap::IndexMap;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::answer::{Answer, Body, Refused};
+use super::operation::Operation;
+use super::params::{Kind, Param, Place, Query};
 use crate::app::App;
 use crate::approve::ledger::{Decision, unknown};
 use crate::store::approvals::LOOK;
@@ -39,32 +41,103 @@ struct Desk {
     listeners: Turnstile,
 }
 
-pub(super) fn routes(app: Arc<App>) -> Router {
-    Router::new()
-        .route("/approvals", get(list))
-        .route("/approvals/events", get(events))
-        .route("/approvals/{id}", get(show))
-        .route("/approvals/{id}/wait", get(wait))
-        .route("/approvals/{id}/approve", post(approve))
-        .route("/approvals/{id}/deny", post(deny))
-        .with_state(Desk {
-            app,
-            listeners: Turnstile::new(MOST_LISTENERS.0, MOST_LISTENERS.1),
-        })
-}
+const LIST: &[Param] = &[Param {
+    name: "state",
+    about: "Only questions of this state",
+    kind: Kind::Text,
+}];
+const WAIT: &[Param] = &[Param {
+    name: "timeout_s",
+    about: "Longest wait in seconds; 30 unless given, 300 at most",
+    kind: Kind::Seconds,
+}];
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Wanted {
-    state: Option<String>,
+pub(super) fn operations(app: Arc<App>) -> Vec<Operation> {
+    let desk = Desk {
+        app,
+        listeners: Turnstile::new(MOST_LISTENERS.0, MOST_LISTENERS.1),
+    };
+    vec![
+        Operation::new(
+            "GET",
+            "/approvals",
+            "listApprovals",
+            "List what people are asked, and what became of it",
+            list,
+            desk.clone(),
+        )
+        .scope(Scope::Approve)
+        .query(LIST)
+        .gives(200, "The questions", "Value")
+        .fails(&[400]),
+        Operation::new(
+            "GET",
+            "/approvals/events",
+            "hearApprovals",
+            "Hear of each question and each answer",
+            events,
+            desk.clone(),
+        )
+        .scope(Scope::Approve)
+        .gives_text("Events, one for each", "text/event-stream")
+        .fails(&[429]),
+        Operation::new(
+            "GET",
+            "/approvals/{id}",
+            "getApproval",
+            "A question",
+            show,
+            desk.clone(),
+        )
+        .scope(Scope::Approve)
+        .gives(200, "The question", "Value")
+        .fails(&[400, 404]),
+        Operation::new(
+            "GET",
+            "/approvals/{id}/wait",
+            "awaitApproval",
+            "Wait until a question is answered",
+            wait,
+            desk.clone(),
+        )
+        .scope(Scope::Approve)
+        .query(WAIT)
+        .gives(200, "The question as it is now", "Value")
+        .fails(&[400, 404, 429]),
+        Operation::new(
+            "POST",
+            "/approvals/{id}/approve",
+            "approve",
+            "Say yes",
+            approve,
+            desk.clone(),
+        )
+        .scope(Scope::Approve)
+        .body::<Yes>()
+        .gives(200, "The question as it is now", "Value")
+        .fails(&[400, 404, 409, 503]),
+        Operation::new(
+            "POST",
+            "/approvals/{id}/deny",
+            "deny",
+            "Say no, and why",
+            deny,
+            desk,
+        )
+        .scope(Scope::Approve)
+        .body::<No>()
+        .gives(200, "The question as it is now", "Value")
+        .fails(&[400, 404, 409, 503]),
+    ]
 }
 
 async fn list(
     State(desk): State<Desk>,
     Extension(principal): Extension<Principal>,
-    Query(wanted): Query<Wanted>,
+    query: Query,
 ) -> Answer {
-    let stage = match wanted.state.as_deref() {
+    let query = query.check(LIST)?;
+    let stage = match query.text("state") {
         None => None,
         Some(name) => Some(Stage::named(name).ok_or_else(|| {
             let known: Vec<&str> = Stage::ALL.iter().map(|it| it.name()).collect();
@@ -80,16 +153,10 @@ async fn list(
 async fn show(
     State(desk): State<Desk>,
     Extension(principal): Extension<Principal>,
-    Path(id): Path<String>,
+    Place(id): Place<String>,
 ) -> Answer {
     let record = desk.find(&id, &principal)?;
     Ok(good(record.for_people()))
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Patience {
-    timeout_s: Option<u64>,
 }
 
 /// Answers when the question is answered, or when the time is up; the state says which.
@@ -97,19 +164,21 @@ async fn wait(
     State(desk): State<Desk>,
     Extension(principal): Extension<Principal>,
     Extension(still): Extension<Still>,
-    Path(id): Path<String>,
-    Query(patience): Query<Patience>,
+    Place(id): Place<String>,
+    query: Query,
 ) -> Answer {
+    let wanted = query.check(WAIT)?.seconds("timeout_s")?;
     let record = desk.find(&id, &principal)?;
     let _waiting = desk.listen(&principal)?;
-    let longest = patience.timeout_s.unwrap_or(USUAL_WAIT).min(LONGEST_WAIT);
+    let longest = wanted.unwrap_or(USUAL_WAIT).min(LONGEST_WAIT);
     let answered = desk.app.answered(record.id);
     let _ = tokio::time::timeout(Duration::from_secs(longest), answered).await;
     still.need()?;
     Ok(good(desk.find(&id, &principal)?.for_people()))
 }
 
-#[derive(Deserialize)]
+/// A yes.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Yes {
     /// `once` unless given.
@@ -124,7 +193,7 @@ struct Yes {
 async fn approve(
     State(desk): State<Desk>,
     Extension(principal): Extension<Principal>,
-    Path(id): Path<String>,
+    Place(id): Place<String>,
     Body(yes): Body<Yes>,
 ) -> Answer {
     let bad = |why: &str| Failure::new(FailureKind::InvalidInput, why);
@@ -144,7 +213,8 @@ async fn approve(
     desk.decide(&id, principal, decision).await
 }
 
-#[derive(Deserialize)]
+/// A no.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct No {
     reason: String,
@@ -153,7 +223,7 @@ struct No {
 async fn deny(
     State(desk): State<Desk>,
     Extension(principal): Extension<Principal>,
-    Path(id): Path<String>,
+    Place(id): Place<String>,
     Body(no): Body<No>,
 ) -> Answer {
     let decision = Decision::Deny { reason: no.reason };

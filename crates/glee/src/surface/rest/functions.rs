@@ -3,78 +3,115 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Extension, Path, Query, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
-use axum::{Json, Router};
+use axum::{Extension, Json};
 use glee_core::outcome::{Failure, FailureKind};
 use glee_core::port::{Caller, Cancel, Waits};
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::answer::{Answer, Body, Refused};
+use super::bundles::Desk;
+use super::operation::Operation;
+use super::params::{Kind, Param, Place, Query};
 use super::status;
-use crate::app::{App, Call};
+use crate::app::Call;
 use crate::dialect::function::{Format, Remark};
 use crate::dialect::native;
 use crate::store::tokens::Scope;
 use crate::surface::function;
 use crate::surface::principal::Principal;
-use crate::surface::turnstile::{Pass, Turnstile};
+use crate::surface::turnstile::Pass;
 
-/// Calls that are made or wait for their turn at once, of all and of one principal.
-const MOST_CALLS: (usize, usize) = (1024, 256);
+const STRICT: Param = Param {
+    name: "strict",
+    about: "Only schemas that the provider can hold the model to",
+    kind: Kind::Flag,
+};
+const EXPORT: &[Param] = &[
+    STRICT,
+    Param {
+        name: "only",
+        about: "Only these tools",
+        kind: Kind::List,
+    },
+];
+const CALL: &[Param] = &[STRICT];
+const RUN: &[Param] = &[Param {
+    name: "approval_id",
+    about: "Runs what a person approved under this id, once",
+    kind: Kind::Text,
+}];
 
-#[derive(Clone)]
-struct Desk {
-    app: Arc<App>,
-    calls: Turnstile,
-}
-
-pub(super) fn routes(app: Arc<App>) -> Router {
-    Router::new()
-        .route("/export/{format}", get(export))
-        .route("/call/{format}", post(call))
-        .route("/run/{tool}", post(run))
-        .with_state(Desk {
-            app,
-            calls: Turnstile::new(MOST_CALLS.0, MOST_CALLS.1),
-        })
+pub(super) fn operations(desk: &Desk) -> Vec<Operation> {
+    vec![
+        Operation::new(
+            "GET",
+            "/export/{format}",
+            "exportTools",
+            "List the tools as openai, openai-responses, anthropic, gemini, mcp or openapi",
+            export,
+            desk.clone(),
+        )
+        .scope(Scope::ReadRegistry)
+        .query(EXPORT)
+        .gives(
+            200,
+            "`tools`, and a `report` of what could not be told",
+            "Value",
+        )
+        .fails(&[400, 404, 409]),
+        Operation::new(
+            "POST",
+            "/call/{format}",
+            "callTools",
+            "Make the tool calls of a model's message; a tool that fails is an answer too",
+            call,
+            desk.clone(),
+        )
+        .scope(Scope::InvokeTool)
+        .query(CALL)
+        .body::<Value>()
+        .gives(200, "What goes back to the model", "Answer")
+        .fails(&[400, 404, 429, 500]),
+        Operation::new(
+            "POST",
+            "/run/{tool}",
+            "runTool",
+            "Call a tool by its name; the body is its arguments",
+            run,
+            desk.clone(),
+        )
+        .scope(Scope::InvokeTool)
+        .query(RUN)
+        .body::<Map<String, Value>>()
+        .gives(200, "What the tool gave", "Value")
+        .fails(&[400, 404, 409, 424, 429, 500, 502, 503, 504]),
+    ]
 }
 
 impl Desk {
     /// Lets somebody make a call who may.
-    fn enter(&self, principal: &Principal) -> Result<Pass, Failure> {
-        principal.need(Scope::InvokeTool)?;
-        self.calls.enter(&principal.name).ok_or_else(|| {
-            let why = "too many calls are made already";
+    fn enter(&self, by: &Principal) -> Result<Pass, Failure> {
+        by.need(Scope::InvokeTool)?;
+        self.calls.enter(&by.name).ok_or_else(|| {
+            let why = "too many calls are under way already";
             Failure::new(FailureKind::RateLimited, why).retryable()
         })
     }
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Wanted {
-    #[serde(default)]
-    strict: bool,
-    /// Names, with commas between.
-    only: Option<String>,
-}
-
 async fn export(
     State(desk): State<Desk>,
-    Extension(principal): Extension<Principal>,
-    Path(format): Path<String>,
-    Query(wanted): Query<Wanted>,
+    Extension(by): Extension<Principal>,
+    Place(format): Place<String>,
+    query: Query,
 ) -> Answer {
-    principal.need(Scope::ReadRegistry)?;
-    let only: Vec<String> = match wanted.only.as_deref() {
-        None | Some("") => Vec::new(),
-        Some(names) => names.split(',').map(str::to_owned).collect(),
-    };
-    let export = function::export(&desk.app, &format, wanted.strict, &only)?;
+    by.need(Scope::ReadRegistry)?;
+    let query = query.check(EXPORT)?;
+    let only: Vec<String> = query.list("only").into_iter().map(str::to_owned).collect();
+    let export = function::export(&desk.app, &format, query.flag("strict")?, &only)?;
     let report = |it: &Remark| json!({"tool": it.tool, "at": it.at, "what": it.what});
     let report: Vec<Value> = export.report.iter().map(report).collect();
     Ok(Json(
@@ -82,51 +119,36 @@ async fn export(
     ))
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct How {
-    #[serde(default)]
-    strict: bool,
-}
-
-/// Answers with what goes back to the model; a tool that fails is an answer too.
 async fn call(
     State(desk): State<Desk>,
-    Extension(principal): Extension<Principal>,
-    Path(format): Path<String>,
-    Query(how): Query<How>,
+    Extension(by): Extension<Principal>,
+    Place(format): Place<String>,
+    query: Query,
     Body(body): Body<Value>,
 ) -> Answer {
-    let _pass = desk.enter(&principal)?;
+    let _pass = desk.enter(&by)?;
+    let strict = query.check(CALL)?.flag("strict")?;
     let format = Format::named(&format).ok_or_else(|| {
         let known = Format::ALL.map(Format::name).join(", ");
         let why = format!("there are the formats {known}");
         Failure::new(FailureKind::NotFound, why)
     })?;
-    let caller = Caller {
-        name: principal.name,
-    };
-    let (answer, _) = function::answer(&desk.app, format, how.strict, &body, &caller).await?;
+    let caller = Caller { name: by.name };
+    let (answer, _) = function::answer(&desk.app, format, strict, &body, &caller).await?;
     Ok(Json(answer))
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Approved {
-    /// What a person approved.
-    approval_id: Option<String>,
 }
 
 /// What `glee run --json` prints.
 async fn run(
     State(desk): State<Desk>,
-    Extension(principal): Extension<Principal>,
-    Path(tool): Path<String>,
-    Query(approved): Query<Approved>,
+    Extension(by): Extension<Principal>,
+    Place(tool): Place<String>,
+    query: Query,
     Body(args): Body<Map<String, Value>>,
 ) -> Result<Response, Refused> {
-    let _pass = desk.enter(&principal)?;
-    let approval = approved.approval_id.map(|it| {
+    let _pass = desk.enter(&by)?;
+    let query = query.check(RUN)?;
+    let approval = query.text("approval_id").map(|it| {
         it.parse().map_err(|_| {
             let why = "an approval's id is a UUID";
             Failure::new(FailureKind::InvalidInput, why)
@@ -135,9 +157,7 @@ async fn run(
     let call = Call {
         tool,
         args,
-        caller: Caller {
-            name: principal.name,
-        },
+        caller: Caller { name: by.name },
         timeout: None,
         cancel: Cancel::never(),
         party: Arc::new(Waits),

@@ -1,23 +1,60 @@
-//! REST: what people and their programs decide, over HTTP. Answers are JSON, failures too.
+//! REST: what people and their programs see, decide and call, over HTTP. Answers are JSON, failures too.
 
 mod answer;
 mod approvals;
+mod bundles;
 mod functions;
+mod health;
+mod invoke;
+mod openapi;
+mod operation;
+mod page;
+mod params;
 mod reviews;
 mod status;
+mod tools;
 
 use std::sync::Arc;
 
 use axum::Router;
 use axum::middleware::map_response;
 
+use self::bundles::Desk;
+use self::operation::Operation;
+use self::page::Pages;
 use crate::app::App;
+use crate::surface::turnstile::Turnstile;
+
+pub use openapi::document;
+
+/// What is answered to whoever asks, without a token: it tells nothing of the project.
+pub const OPEN: &[&str] = &["/healthz", "/readyz", "/openapi.json", "/docs"];
+
+/// Calls at once: of all callers together, and of one.
+const MOST_CALLS: usize = 512;
+const MOST_CALLS_OF_ONE: usize = 128;
 
 /// Whoever gets here has passed the guard, which left the principal on the request.
-pub fn router(app: Arc<App>) -> Router {
-    Router::new()
-        .merge(approvals::routes(app.clone()))
-        .merge(reviews::routes().with_state(app.clone()))
-        .merge(functions::routes(app))
+pub fn router(app: &Arc<App>) -> Router {
+    operations(app)
+        .into_iter()
+        .fold(openapi::router(app), |router, it| it.route(router))
         .layer(map_response(answer::unframed))
+}
+
+/// Everything that the API can do.
+fn operations(app: &Arc<App>) -> Vec<Operation> {
+    let desk = Desk {
+        app: app.clone(),
+        pages: Arc::new(Pages::new()),
+        calls: Turnstile::new(MOST_CALLS, MOST_CALLS_OF_ONE),
+    };
+    let mut all = bundles::operations(&desk);
+    all.extend(tools::operations(&desk));
+    all.extend(invoke::operations(&desk));
+    all.extend(functions::operations(&desk));
+    all.extend(approvals::operations(app.clone()));
+    all.extend(reviews::operations(app));
+    all.extend(health::operations(app));
+    all
 }

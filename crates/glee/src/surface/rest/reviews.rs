@@ -2,37 +2,86 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
-use axum::routing::{get, post};
-use axum::{Extension, Json, Router};
+use axum::extract::State;
+use axum::{Extension, Json};
 use glee_core::outcome::{Failure, FailureKind};
 use glee_core::port::Caller;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::answer::{Answer, Body, Refused};
+use super::operation::Operation;
+use super::params::Place;
 use crate::app::App;
 use crate::review::Ruling;
 use crate::store::tokens::Scope;
 use crate::surface::principal::Principal;
 use crate::surface::review;
 
-pub(super) fn routes() -> Router<Arc<App>> {
-    Router::new()
-        .route("/reviews", get(list))
-        .route("/reviews/{name}", get(look))
-        .route("/reviews/{name}/approve", post(approve))
-        .route("/reviews/{name}/deny", post(deny))
+pub(super) fn operations(app: &Arc<App>) -> Vec<Operation> {
+    let app = || app.clone();
+    vec![
+        Operation::new(
+            "GET",
+            "/reviews",
+            "listReviews",
+            "List the tools that agents made",
+            list,
+            app(),
+        )
+        .scope(Scope::Approve)
+        .gives(200, "The tools, and what people think of them", "Done"),
+        Operation::new(
+            "GET",
+            "/reviews/{name}",
+            "getReview",
+            "Look at a tool that an agent made",
+            look,
+            app(),
+        )
+        .scope(Scope::Approve)
+        .gives(
+            200,
+            "The tool, what it may do, and how its examples ran",
+            "Done",
+        )
+        .fails(&[400, 404, 409, 503]),
+        Operation::new(
+            "POST",
+            "/reviews/{name}/approve",
+            "approveTool",
+            "Let everybody call it, as it was seen",
+            approve,
+            app(),
+        )
+        .scope(Scope::Approve)
+        .body::<Approve>()
+        .gives(200, "It is approved", "Done")
+        .fails(&[400, 404, 409, 503]),
+        Operation::new(
+            "POST",
+            "/reviews/{name}/deny",
+            "denyTool",
+            "Let nobody call it",
+            deny,
+            app(),
+        )
+        .scope(Scope::Approve)
+        .body::<Deny>()
+        .gives(200, "It is denied", "Done")
+        .fails(&[400, 404, 409, 503]),
+    ]
 }
 
 /// A decision is about what was seen: `digest` of what `GET /reviews/{name}` gave.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Approve {
     digest: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Deny {
     digest: String,
@@ -48,7 +97,7 @@ async fn list(State(app): State<Arc<App>>, Extension(by): Extension<Principal>) 
 async fn look(
     State(app): State<Arc<App>>,
     Extension(by): Extension<Principal>,
-    Path(name): Path<String>,
+    Place(name): Place<String>,
 ) -> Answer {
     by.need(Scope::Approve)?;
     let look = app.look(&name, &Caller { name: by.name }).await?;
@@ -58,7 +107,7 @@ async fn look(
 async fn approve(
     State(app): State<Arc<App>>,
     Extension(by): Extension<Principal>,
-    Path(name): Path<String>,
+    Place(name): Place<String>,
     Body(said): Body<Approve>,
 ) -> Answer {
     decide(app, by, name, said.digest, Ruling::Approve).await
@@ -67,7 +116,7 @@ async fn approve(
 async fn deny(
     State(app): State<Arc<App>>,
     Extension(by): Extension<Principal>,
-    Path(name): Path<String>,
+    Place(name): Place<String>,
     Body(said): Body<Deny>,
 ) -> Answer {
     let ruling = Ruling::Deny {

@@ -18,9 +18,10 @@ pub(super) fn of(kind: FailureKind) -> StatusCode {
         FailureKind::HttpError | FailureKind::ExecutionError | FailureKind::OutputInvalid => {
             StatusCode::BAD_GATEWAY
         }
-        FailureKind::SandboxUnavailable | FailureKind::AuditUnavailable => {
-            StatusCode::SERVICE_UNAVAILABLE
-        }
+        FailureKind::SandboxUnavailable
+        | FailureKind::AuditUnavailable
+        | FailureKind::LockTimeout => StatusCode::SERVICE_UNAVAILABLE,
+        FailureKind::StorageFull => StatusCode::INSUFFICIENT_STORAGE,
         FailureKind::Timeout => StatusCode::GATEWAY_TIMEOUT,
         // Who went away does not read it; others stopped it.
         FailureKind::Cancelled => StatusCode::CONFLICT,

@@ -240,7 +240,7 @@ pub(crate) fn url_template(text: &str) -> UrlTemplate {
 pub(crate) fn bytes_of(raw: Raw) -> Vec<u8> {
     match raw.body {
         Body::Bytes(bytes) => bytes,
-        Body::Value(value) => panic!("expected bytes, got {value}"),
+        other => panic!("expected bytes, got {other:?}"),
     }
 }
 
@@ -248,6 +248,7 @@ pub(crate) fn json_of(raw: Raw) -> Value {
     match raw.body {
         Body::Value(value) => value,
         Body::Bytes(bytes) => serde_json::from_slice(&bytes).unwrap(),
+        Body::Nothing(why) => panic!("there is none: {why}"),
     }
 }
 

@@ -246,7 +246,7 @@ pub(super) fn package(path: &str) -> PathBuf {
 }
 
 /// Something that `scripts/test` installs.
-pub(super) fn installed(path: &str) -> PathBuf {
+pub(crate) fn installed(path: &str) -> PathBuf {
     let target = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let path = target.parent().unwrap().join("clients").join(path);
     assert!(

@@ -2,7 +2,7 @@
 
 mod agents;
 mod approval;
-mod clients;
+pub(crate) mod clients;
 mod conformance;
 mod http;
 mod principals;

@@ -297,6 +297,14 @@ impl Served {
         parse(&bytes)
     }
 
+    /// The same, with a body that need not be JSON.
+    pub(crate) fn rest_bytes(&self, line: &str, token: &str, body: &[u8]) -> Reply {
+        let mut headers = self.headers();
+        headers.retain(|(it, _)| it != "Authorization");
+        headers.push(("Authorization".into(), format!("Bearer {token}")));
+        exchange(&self.address, line, &headers, body)
+    }
+
     /// The same, with the answer left on the connection.
     pub(crate) fn rest_stream(
         &self,

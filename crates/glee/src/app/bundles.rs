@@ -1,0 +1,545 @@
+//! What changes in bundles, and what may: judged under the store's lock, by what is on disk at that moment.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use glee_core::bundle::{Bundle, Keeper, Key, Member};
+use glee_core::catalog::Snapshot;
+use glee_core::event::What;
+use glee_core::outcome::{Failure, FailureKind};
+use glee_core::port::{Boot, Caller};
+use glee_core::search::{Hit, Index, Rank};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::{App, Surroundings, around};
+use crate::config::Config;
+use crate::dialect::bundle::wire::{PutBundle, PutTool, StoredBundle, StoredTool, Uptime};
+use crate::dialect::bundle::{self, SCHEMA_VERSION, Wrong, sentence, written};
+use crate::store::bundles::{Alone, Found};
+use crate::store::usage::Count;
+
+/// How long a deleted bundle can be had back.
+pub const REAP_AFTER: Duration = Duration::from_secs(48 * 3600);
+
+/// Whether something was there before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Put {
+    Created,
+    Replaced,
+}
+
+/// Which tools somebody wants to see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listed {
+    Usable,
+    /// Also those that cannot be called now.
+    All,
+}
+
+/// The index of one snapshot.
+#[derive(Default)]
+pub(super) struct Indexed {
+    index: Index,
+    of: Option<Arc<Snapshot>>,
+}
+
+impl App {
+    /// The tools that a query means, for every surface the same.
+    pub fn search(
+        &self,
+        query: &str,
+        after: Option<&Rank>,
+        limit: usize,
+        listed: Listed,
+    ) -> Vec<Hit> {
+        let now = self.tools();
+        let is_current = |it: &Indexed| it.of.as_ref().is_some_and(|it| Arc::ptr_eq(it, &now));
+        let wanted = |it: &Member| listed == Listed::All || now.shows(it).is_ok();
+        let indexed = self.index.read().unwrap_or_else(PoisonError::into_inner);
+        if is_current(&indexed) {
+            return indexed.index.search(query, after, limit, wanted);
+        }
+        drop(indexed);
+        let mut indexed = self.index.write().unwrap_or_else(PoisonError::into_inner);
+        if !is_current(&indexed) {
+            indexed.index.update(&now);
+            indexed.of = Some(now.clone());
+        }
+        indexed.index.search(query, after, limit, wanted)
+    }
+
+    /// How often these tools were called, as far as that is known.
+    pub fn usage<'a>(&self, tools: impl Iterator<Item = &'a str>) -> HashMap<&'a str, Count> {
+        self.usage.of(tools)
+    }
+
+    pub(super) fn changing(&self) -> MutexGuard<'_, ()> {
+        // It guards nothing that could be half done.
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes a bundle, or says anew what it is. A deleted one is there again.
+    pub fn put_bundle(
+        &self,
+        id: Uuid,
+        put: PutBundle,
+        by: &Caller,
+    ) -> Result<(Bundle, Put), Failure> {
+        refused("bundle", &bundle::check_bundle(&put))?;
+        if let Some(given) = self.given_bundle(id) {
+            given.may_change()?;
+        }
+        let done = self.alone(|store| {
+            let now = self.runtime.clock.now();
+            let (created_at, modified_at, done) = match store.bundle(id).map_err(failed)? {
+                Found::Nothing => (written(now), written(now), Put::Created),
+                Found::Stray(why) => return Err(stray("bundle", &why)),
+                Found::Good((stored, before), _) => {
+                    before.may_change()?;
+                    let is_same = stored.slug == put.slug
+                        && stored.display_name == put.display_name
+                        && stored.description == put.description;
+                    let modified_at = match is_same {
+                        true => stored.modified_at,
+                        false => written(now.max(before.created_at)),
+                    };
+                    (stored.created_at, modified_at, Put::Replaced)
+                }
+            };
+            let stored = StoredBundle {
+                schema_version: SCHEMA_VERSION.to_string(),
+                bundle_id: id.to_string(),
+                slug: put.slug.clone(),
+                display_name: put.display_name.clone(),
+                description: put.description.clone(),
+                is_enabled: put.is_enabled,
+                created_at,
+                modified_at,
+                soft_deleted_at: None,
+                soft_deleted_boot: None,
+            };
+            self.note_change(&put.slug, &format!("put bundle {id}"), by)?;
+            store.put_bundle(id, &stored).map_err(failed)?;
+            Ok(done)
+        })?;
+        Ok((self.changed_bundle(id)?, done))
+    }
+
+    pub fn switch_bundle(&self, id: Uuid, enabled: bool, by: &Caller) -> Result<Bundle, Failure> {
+        let given = self.given_bundle(id);
+        self.alone(|store| {
+            let change = switching("bundle", &id.to_string(), enabled);
+            if let Some(given) = &given {
+                let mut switches = store.switches().map_err(failed)?;
+                switches.set_bundle(id, enabled);
+                self.note_change(&given.slug, &change, by)?;
+                return store.put_switches(&switches).map_err(failed);
+            }
+            let (mut stored, bundle) = existing_bundle(store, id)?;
+            bundle.may_switch()?;
+            if bundle.deleted_at.is_some() {
+                bundle.is_open()?;
+            }
+            stored.is_enabled = enabled;
+            self.note_change(&bundle.slug, &change, by)?;
+            store.put_bundle(id, &stored).map_err(failed)
+        })?;
+        self.changed_bundle(id)
+    }
+
+    /// Nothing goes yet: the bundle can be had back for a while, and what is in it stays.
+    pub fn delete_bundle(&self, id: Uuid, by: &Caller) -> Result<(), Failure> {
+        if let Some(given) = self.given_bundle(id) {
+            given.may_change()?;
+        }
+        self.alone(|store| {
+            let (mut stored, bundle) = existing_bundle(store, id)?;
+            bundle.may_change()?;
+            if bundle.deleted_at.is_some() {
+                return Ok(());
+            }
+            stored.soft_deleted_at = Some(written(self.runtime.clock.now()));
+            stored.soft_deleted_boot = self.runtime.clock.boot().map(|it| Uptime {
+                boot: it.id,
+                seconds: it.up.as_secs(),
+            });
+            self.note_change(&bundle.slug, &format!("delete bundle {id}"), by)?;
+            store.put_bundle(id, &stored).map_err(failed)
+        })?;
+        self.changed_bundle(id).map(|_| ())
+    }
+
+    /// Makes a tool. One that is there is left as it is.
+    pub fn put_tool(&self, key: &Key, put: PutTool, by: &Caller) -> Result<Arc<Member>, Failure> {
+        key.check()?;
+        if let Some(given) = self.given_bundle(key.bundle) {
+            given.may_change()?;
+        }
+        let config = self.usable_config();
+        let around = around(&self.natives, &config);
+        let stored = bundle::stored(put, key, self.runtime.clock.now());
+        let stored = stored.map_err(|it| invalid("tool", &it))?;
+        check_tool(&stored, &around)?;
+        self.change_tool(key, &around, by, "put", |store| {
+            match store.tool(key).map_err(failed)? {
+                Found::Nothing => {}
+                Found::Stray(why) => return Err(stray("tool", &why)),
+                Found::Good(..) => return Err(conflict(key)),
+            }
+            if store.count().map_err(failed)? >= config.bundles.most_tools {
+                let why = format!("there are {} tools already", config.bundles.most_tools);
+                return Err(Failure::new(FailureKind::RateLimited, why)
+                    .hint("delete some, or raise bundles.most_tools in .glee/config.yml"));
+            }
+            Ok((stored.clone(), Write::Create))
+        })
+    }
+
+    pub fn switch_tool(
+        &self,
+        key: &Key,
+        enabled: bool,
+        by: &Caller,
+    ) -> Result<Arc<Member>, Failure> {
+        key.check()?;
+        if let Some(given) = self.given_bundle(key.bundle) {
+            return self.switch_given(&given, key, enabled, by);
+        }
+        let around = around(&self.natives, &self.usable_config());
+        let word = if enabled { "enable" } else { "disable" };
+        self.change_tool(key, &around, by, word, |store| {
+            let mut stored = existing_tool(store, key)?;
+            stored.is_enabled = enabled;
+            Ok((stored, Write::Replace))
+        })
+    }
+
+    fn switch_given(
+        &self,
+        given: &Bundle,
+        key: &Key,
+        enabled: bool,
+        by: &Caller,
+    ) -> Result<Arc<Member>, Failure> {
+        self.alone(|store| {
+            let member = self.member(key)?;
+            let mut switches = store.switches().map_err(failed)?;
+            if !switches.has_bundle(given.id) {
+                given.is_open()?;
+            }
+            switches.set_tool(key, enabled);
+            self.note_change(&member.name, &switching("tool", &path(key), enabled), by)?;
+            store.put_switches(&switches).map_err(failed)?;
+            self.runtime.catalog.change(|snapshot| {
+                snapshot.insert_member(Arc::new(Member {
+                    enabled,
+                    ..Member::clone(&member)
+                }));
+            });
+            Ok(())
+        })?;
+        self.member(key)
+    }
+
+    /// Removes a tool for good, also from a bundle that is disabled or deleted: that is how it gets empty.
+    pub fn delete_tool(&self, key: &Key, by: &Caller) -> Result<(), Failure> {
+        key.check()?;
+        if let Some(given) = self.given_bundle(key.bundle) {
+            self.member(key)?;
+            given.may_change()?;
+        }
+        self.alone(|store| {
+            existing_bundle(store, key.bundle)?;
+            existing_tool(store, key)?;
+            self.note_change(&key.slug, &format!("delete tool {}", path(key)), by)?;
+            store.remove_tool(key).map_err(failed)?;
+            self.runtime.catalog.change(|it| it.remove_member(key));
+            Ok(())
+        })
+    }
+
+    /// Removes bundles for good that were deleted long ago and hold nothing. Gives how many.
+    pub fn reap(&self, by: &Caller) -> Result<usize, Failure> {
+        let now = self.tools();
+        let deleted = now.bundles().filter(|it| it.deleted_at.is_some());
+        let mut count = 0;
+        for id in deleted.map(|it| it.id) {
+            count += usize::from(self.alone(|store| {
+                let Found::Good((stored, bundle), Keeper::Store) =
+                    store.bundle(id).map_err(failed)?
+                else {
+                    return Ok(false);
+                };
+                if !is_due(
+                    &stored,
+                    &bundle,
+                    self.runtime.clock.now(),
+                    self.runtime.clock.boot(),
+                ) {
+                    return Ok(false);
+                }
+                if !store.is_empty(id).map_err(failed)? {
+                    return Ok(false);
+                }
+                self.note_change(&bundle.slug, &format!("reap bundle {id}"), by)?;
+                store.remove_if_empty(id).map_err(failed)
+            })?);
+        }
+        if count > 0 {
+            // What else is wrong on disk has been told elsewhere.
+            let _ = self.reload();
+        }
+        Ok(count)
+    }
+
+    /// A tool, wherever it is from.
+    pub fn member(&self, key: &Key) -> Result<Arc<Member>, Failure> {
+        let tools = self.tools();
+        let found = tools.member(key).cloned();
+        found.ok_or_else(|| no_tool(key))
+    }
+
+    /// Does something to the document of one tool, in a bundle that is open.
+    fn change_tool(
+        &self,
+        key: &Key,
+        around: &Surroundings,
+        by: &Caller,
+        word: &str,
+        change: impl Fn(&Alone<'_>) -> Result<(StoredTool, Write), Failure>,
+    ) -> Result<Arc<Member>, Failure> {
+        self.alone(|store| {
+            let (_, bundle) = existing_bundle(store, key.bundle)?;
+            bundle.may_change()?;
+            bundle.is_open()?;
+            let (stored, write) = change(store)?;
+            self.note_change(&key.slug, &format!("{word} tool {}", path(key)), by)?;
+            match write {
+                Write::Create => store
+                    .create_tool(key, &stored)
+                    .map_err(|err| match err.kind() {
+                        io::ErrorKind::AlreadyExists => conflict(key),
+                        _ => failed(err),
+                    }),
+                Write::Replace => store.replace_tool(key, &stored).map_err(failed),
+            }?;
+            let now = self.tools();
+            let others: Vec<Bundle> = now.bundles().map(|it| Bundle::clone(it)).collect();
+            let member = self.bundles.member(&stored, &bundle, &others, around);
+            let member = member.map_err(|why| Failure::new(FailureKind::Internal, why))?;
+            self.runtime.catalog.change(|snapshot| {
+                // Another process may have made the bundle a moment ago.
+                snapshot.insert_bundle(bundle);
+                snapshot.insert_member(Arc::new(member));
+            });
+            Ok(())
+        })?;
+        self.member(key)
+    }
+
+    /// Runs with everybody else kept out, in this process and in others.
+    fn alone<T>(
+        &self,
+        change: impl FnOnce(&Alone<'_>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let _changing = self.changing();
+        change(&self.bundles.alone().map_err(failed)?)
+    }
+
+    fn note_change(&self, name: &str, change: &str, by: &Caller) -> Result<(), Failure> {
+        let change = change.to_owned();
+        self.note(name, None, by, What::Changed { change })
+    }
+
+    /// The bundle as it is now, after all that depends on it was read anew.
+    fn changed_bundle(&self, id: Uuid) -> Result<Bundle, Failure> {
+        // What else is wrong on disk has been told elsewhere.
+        let _ = self.reload();
+        let tools = self.tools();
+        let bundle = tools.bundle(id).ok_or_else(|| no_bundle(id))?;
+        Ok(Bundle::clone(bundle))
+    }
+
+    fn given_bundle(&self, id: Uuid) -> Option<Arc<Bundle>> {
+        let tools = self.tools();
+        let bundle = tools.bundle(id)?;
+        (bundle.keeper == Keeper::Given).then(|| bundle.clone())
+    }
+
+    /// Under a config that cannot be read tools of bundles may use nothing.
+    fn usable_config(&self) -> Config {
+        self.config().unwrap_or_default()
+    }
+}
+
+enum Write {
+    Create,
+    Replace,
+}
+
+/// By both clocks: one that jumps ahead takes nothing away.
+fn is_due(stored: &StoredBundle, bundle: &Bundle, now: SystemTime, boot: Option<Boot>) -> bool {
+    let Some(deleted_at) = bundle.deleted_at else {
+        return false;
+    };
+    let by_wall = now
+        .duration_since(deleted_at)
+        .is_ok_and(|it| it >= REAP_AFTER);
+    let by_uptime = match (&stored.soft_deleted_boot, boot) {
+        (Some(then), Some(now)) if then.boot == now.id => {
+            now.up.as_secs().saturating_sub(then.seconds) >= REAP_AFTER.as_secs()
+        }
+        _ => true,
+    };
+    by_wall && by_uptime
+}
+
+/// Everything that can be known of a tool before it is kept. A function that is not there now may be
+/// there in another program that opens the project.
+fn check_tool(stored: &StoredTool, around: &Surroundings) -> Result<(), Failure> {
+    let mut wrong = match bundle::spec(stored, &stored.slug, "".as_ref(), around) {
+        Ok(spec) => bundle::compile(&spec),
+        Err(wrong) => wrong,
+    };
+    wrong.retain(|it| it.pointer != "/impl/goFunc");
+    refused("tool", &wrong)
+}
+
+fn refused(what: &str, wrong: &[Wrong]) -> Result<(), Failure> {
+    match wrong.is_empty() {
+        true => Ok(()),
+        false => Err(invalid(what, wrong)),
+    }
+}
+
+fn invalid(what: &str, wrong: &[Wrong]) -> Failure {
+    let violations: Vec<Value> = wrong
+        .iter()
+        .map(|it| json!({"pointer": it.pointer, "message": it.message}))
+        .collect();
+    let why = format!("the {what} is not valid: {}", sentence(wrong));
+    Failure::new(FailureKind::InvalidInput, why).with("violations", violations)
+}
+
+fn existing_bundle(store: &Alone<'_>, id: Uuid) -> Result<(StoredBundle, Bundle), Failure> {
+    match store.bundle(id).map_err(failed)? {
+        Found::Nothing => Err(no_bundle(id)),
+        Found::Stray(why) => Err(stray("bundle", &why)),
+        Found::Good(found, _) => Ok(found),
+    }
+}
+
+fn existing_tool(store: &Alone<'_>, key: &Key) -> Result<StoredTool, Failure> {
+    match store.tool(key).map_err(failed)? {
+        Found::Nothing => Err(no_tool(key)),
+        Found::Stray(why) => Err(stray("tool", &why)),
+        Found::Good(_, Keeper::Newer) => Err(Failure::new(
+            FailureKind::Conflict,
+            "the tool was written by a newer glee, and is left as it is",
+        )),
+        Found::Good(stored, _) => Ok(stored),
+    }
+}
+
+fn no_bundle(id: Uuid) -> Failure {
+    Failure::new(FailureKind::NotFound, format!("there is no bundle {id}"))
+        .hint("PUT it first; GET /tools/bundles lists those there are")
+}
+
+fn no_tool(key: &Key) -> Failure {
+    let why = format!("there is no tool {}", path(key));
+    Failure::new(FailureKind::NotFound, why).hint("GET /tools lists those there are")
+}
+
+fn conflict(key: &Key) -> Failure {
+    let why = format!(
+        "there is a tool {} already, and it stays as it is",
+        path(key)
+    );
+    Failure::new(FailureKind::Conflict, why).hint("take another version, or delete it first")
+}
+
+fn stray(what: &str, why: &str) -> Failure {
+    let why = format!("the {what}'s file cannot be used, and is left as it is: {why}");
+    Failure::new(FailureKind::Conflict, why)
+        .hint("a person repairs or removes the file below .glee/bundles")
+}
+
+fn path(key: &Key) -> String {
+    format!("{}/{}/{}", key.bundle, key.slug, key.version)
+}
+
+fn switching(what: &str, path: &str, enabled: bool) -> String {
+    let word = if enabled { "enable" } else { "disable" };
+    format!("{word} {what} {path}")
+}
+
+fn failed(err: io::Error) -> Failure {
+    match err.kind() {
+        io::ErrorKind::TimedOut => Failure::new(
+            FailureKind::LockTimeout,
+            "another process has been changing the bundles for five seconds",
+        )
+        .hint("try again; if it stays so, look for a glee that hangs")
+        .retryable(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Failure::new(
+            FailureKind::StorageFull,
+            "the disk is full, so nothing was changed",
+        )
+        .hint("free some space")
+        .retryable(),
+        _ => Failure::new(
+            FailureKind::Internal,
+            format!("the store of bundles: {err}"),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 48 hours, by both clocks where both are known.
+    #[test]
+    fn st_07_a_clock_that_jumps_takes_nothing_away() {
+        const HOUR: u64 = 3600;
+        let at = |hours: u64| SystemTime::UNIX_EPOCH + Duration::from_secs(hours * HOUR);
+        let text = |boot: &str| {
+            format!(
+                r#"{{"schemaVersion":"1","bundleID":"018faf50-b7b6-7a01-9a05-a22a6e0af101","slug":"a","isEnabled":true,
+                "createdAt":"1970-01-01T00:00:00Z","modifiedAt":"1970-01-01T00:00:00Z",
+                "softDeletedAt":"1970-01-01T10:00:00Z"{boot}}}"#
+            )
+        };
+        let known = text(r#","softDeletedBoot":{"boot":"b","seconds":3600}"#);
+        let unknown = text("");
+        let up = |id: &str, hours: u64| {
+            Some(Boot {
+                id: id.to_owned(),
+                up: Duration::from_secs(hours * HOUR),
+            })
+        };
+        for (text, now, boot, due) in [
+            (&known, 57, up("b", 48), false),
+            (&known, 58, up("b", 49), true),
+            // The wall clock was set ahead, or back.
+            (&known, 500, up("b", 2), false),
+            (&known, 1, up("b", 500), false),
+            // After a restart there is only the wall clock.
+            (&known, 58, up("c", 1), true),
+            (&known, 9, up("c", 1), false),
+            (&unknown, 58, None, true),
+            (&unknown, 57, None, false),
+        ] {
+            let (stored, bundle) = bundle::read_bundle(text).unwrap();
+            assert_eq!(
+                is_due(&stored, &bundle, at(now), boot.clone()),
+                due,
+                "{now} {boot:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,479 @@
+//! Tools of bundles: JSON documents to the model, and back.
+
+mod http;
+pub mod wire;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use glee_core::bundle::{Bundle, Keeper, Key, Member};
+use glee_core::host::HostPattern;
+use glee_core::json;
+use glee_core::model::{
+    Annotations, Approval, Exec, Extract, Format, Limits, OnMismatch, Origin, Outputs, Tasks,
+    ToolSpec,
+};
+use glee_core::permission::Permissions;
+use glee_core::schema::Schema;
+use glee_core::slug;
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+use uuid::{Uuid, Variant};
+
+use wire::{Kind, PutBundle, PutTool, StoredBundle, StoredTool};
+
+/// What documents say that are written now.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// What the tools of bundles find around them.
+#[derive(Clone, Default)]
+pub struct Surroundings {
+    /// The functions of this program, by name.
+    pub functions: Arc<BTreeMap<String, Arc<ToolSpec>>>,
+    /// The only hosts that tools of bundles may call.
+    pub allowed_hosts: Vec<HostPattern>,
+    /// The secrets that tools of bundles may use.
+    pub secrets: BTreeSet<String>,
+}
+
+/// Something that is wrong with a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wrong {
+    /// A JSON pointer into it.
+    pub pointer: String,
+    pub message: String,
+}
+
+impl Wrong {
+    fn new(pointer: impl Into<String>, message: impl Into<String>) -> Wrong {
+        Wrong {
+            pointer: pointer.into(),
+            message: message.into(),
+        }
+    }
+}
+
+/// All that is wrong, in one sentence.
+pub fn sentence(wrong: &[Wrong]) -> String {
+    let told: Vec<String> = wrong
+        .iter()
+        .map(|it| match it.pointer.as_str() {
+            "" => it.message.clone(),
+            pointer => format!("{pointer}: {}", it.message),
+        })
+        .collect();
+    told.join("; ")
+}
+
+/// A UUIDv7, in the one form that stands in paths.
+pub fn id(text: &str) -> Option<Uuid> {
+    let id: Uuid = text.parse().ok()?;
+    let is_plain = id.to_string().eq_ignore_ascii_case(text);
+    (is_plain && id.get_version_num() == 7 && id.get_variant() == Variant::RFC4122).then_some(id)
+}
+
+/// What a document was written by.
+fn keeper(document: &Value) -> Result<Keeper, String> {
+    let said = document["schemaVersion"].as_str();
+    let version: u32 = said
+        .and_then(|it| it.parse().ok())
+        .ok_or("it has no schemaVersion that glee knows")?;
+    match version {
+        0 => Err("it has no schemaVersion that glee knows".to_owned()),
+        1..=SCHEMA_VERSION => Ok(Keeper::Store),
+        _ => Ok(Keeper::Newer),
+    }
+}
+
+/// Reads a document of either kind. One that a newer glee has written may say more than is known here.
+fn document<T: DeserializeOwned>(text: &str, known: &[&str]) -> Result<(T, Keeper), String> {
+    let mut document = json::parse(text).map_err(|err| err.to_string())?;
+    let keeper = keeper(&document)?;
+    if let (Keeper::Newer, Value::Object(map)) = (keeper, &mut document) {
+        map.retain(|key, _| known.contains(&key.as_str()));
+    }
+    let read = serde_json::from_value(document).map_err(|err| err.to_string())?;
+    Ok((read, keeper))
+}
+
+const OF_BUNDLE: &[&str] = &[
+    "schemaVersion",
+    "bundleID",
+    "slug",
+    "displayName",
+    "description",
+    "isEnabled",
+    "createdAt",
+    "modifiedAt",
+    "softDeletedAt",
+    "softDeletedBoot",
+];
+
+const OF_TOOL: &[&str] = &[
+    "schemaVersion",
+    "toolID",
+    "bundleID",
+    "slug",
+    "version",
+    "displayName",
+    "description",
+    "tags",
+    "type",
+    "isEnabled",
+    "argSchema",
+    "outputSchema",
+    "impl",
+    "createdAt",
+    "modifiedAt",
+];
+
+/// A bundle's document, as it stands on disk.
+pub fn read_bundle(text: &str) -> Result<(StoredBundle, Bundle), String> {
+    let (stored, keeper) = document::<StoredBundle>(text, OF_BUNDLE)?;
+    let bundle = Bundle {
+        id: id(&stored.bundle_id).ok_or("its bundleID is no UUIDv7")?,
+        slug: good_slug(&stored.slug)?,
+        title: stored.display_name.clone(),
+        description: stored.description.clone(),
+        enabled: stored.is_enabled,
+        keeper,
+        created_at: time(&stored.created_at)?,
+        modified_at: time(&stored.modified_at)?,
+        deleted_at: stored.soft_deleted_at.as_deref().map(time).transpose()?,
+    };
+    Ok((stored, bundle))
+}
+
+fn good_slug(slug: &str) -> Result<String, String> {
+    match slug::check_slug(slug) {
+        Ok(()) => Ok(slug.to_owned()),
+        Err(err) => Err(format!(
+            "`{}` is no slug: {err}",
+            glee_core::name::shorten(slug)
+        )),
+    }
+}
+
+/// What is wrong with what a client says of a bundle.
+pub fn check_bundle(put: &PutBundle) -> Vec<Wrong> {
+    let mut wrong = Vec::new();
+    if let Err(why) = good_slug(&put.slug) {
+        wrong.push(Wrong::new("/slug", why));
+    }
+    too_long(&mut wrong, "/displayName", &put.display_name, 256);
+    too_long(&mut wrong, "/description", &put.description, 4096);
+    wrong
+}
+
+fn too_long(wrong: &mut Vec<Wrong>, pointer: &str, text: &str, most: usize) {
+    if text.chars().count() > most {
+        wrong.push(Wrong::new(
+            pointer,
+            format!("it has more than {most} characters"),
+        ));
+    }
+}
+
+/// The document of a new tool.
+pub fn stored(put: PutTool, key: &Key, now: SystemTime) -> Result<StoredTool, Vec<Wrong>> {
+    let mut wrong = Vec::new();
+    let bundle = put
+        .bundle_id
+        .as_deref()
+        .map(|it| id(it) == Some(key.bundle));
+    let slug = put.slug.as_ref().map(|it| *it == key.slug);
+    let version = put.version.as_ref().map(|it| *it == key.version);
+    for (pointer, is_same) in [
+        ("/bundleID", bundle),
+        ("/slug", slug),
+        ("/version", version),
+    ] {
+        if is_same == Some(false) {
+            wrong.push(Wrong::new(pointer, "it is another one than in the path"));
+        }
+    }
+    too_long(&mut wrong, "/displayName", &put.display_name, 256);
+    too_long(&mut wrong, "/description", &put.description, 16384);
+    if put.tags.len() > 32 {
+        wrong.push(Wrong::new("/tags", "there are more than 32"));
+    }
+    for (at, tag) in put.tags.iter().enumerate() {
+        too_long(&mut wrong, &format!("/tags/{at}"), tag, 64);
+        if tag.is_empty() || tag.contains([',', '\n']) {
+            let why = "a tag is a word, without commas";
+            wrong.push(Wrong::new(format!("/tags/{at}"), why));
+        }
+    }
+    match wrong.is_empty() {
+        true => Ok(StoredTool {
+            schema_version: SCHEMA_VERSION.to_string(),
+            tool_id: Uuid::now_v7().to_string(),
+            bundle_id: key.bundle.to_string(),
+            slug: key.slug.clone(),
+            version: key.version.clone(),
+            display_name: put.display_name,
+            description: put.description,
+            tags: put.tags,
+            kind: put.kind,
+            is_enabled: put.is_enabled,
+            arg_schema: put.arg_schema,
+            output_schema: put.output_schema.filter(|it| !it.is_null()),
+            how: put.how,
+            created_at: written(now),
+            modified_at: written(now),
+        }),
+        false => Err(wrong),
+    }
+}
+
+/// A tool's document, as it stands on disk.
+pub fn read_tool(text: &str) -> Result<(StoredTool, Keeper), String> {
+    let (stored, keeper) = document::<StoredTool>(text, OF_TOOL)?;
+    id(&stored.tool_id).ok_or("its toolID is no UUIDv7")?;
+    key(&stored)?;
+    time(&stored.created_at)?;
+    time(&stored.modified_at)?;
+    Ok((stored, keeper))
+}
+
+/// Where a document says that its tool stands.
+pub fn key(stored: &StoredTool) -> Result<Key, String> {
+    slug::check_version(&stored.version).map_err(|err| format!("its version: {err}"))?;
+    Ok(Key {
+        bundle: id(&stored.bundle_id).ok_or("its bundleID is no UUIDv7")?,
+        slug: good_slug(&stored.slug)?,
+        version: stored.version.clone(),
+    })
+}
+
+/// The tool of a document, called `name` by everybody else. What nothing can be made of here is a member
+/// all the same, and its document stays as it is.
+pub fn member(
+    stored: &StoredTool,
+    keeper: Keeper,
+    name: String,
+    source: &Path,
+    around: &Surroundings,
+) -> Result<Member, String> {
+    let spec = spec(stored, &name, source, around);
+    Ok(Member {
+        id: id(&stored.tool_id).ok_or("its toolID is no UUIDv7")?,
+        key: key(stored)?,
+        name,
+        title: stored.display_name.clone(),
+        description: stored.description.clone(),
+        tags: stored.tags.clone(),
+        kind: match stored.kind {
+            Kind::Go => "go",
+            Kind::Http => "http",
+        },
+        enabled: stored.is_enabled,
+        keeper,
+        inputs: stored.arg_schema.clone(),
+        outputs: stored.output_schema.clone(),
+        how: stored.how.clone().into(),
+        created_at: time(&stored.created_at)?,
+        modified_at: time(&stored.modified_at)?,
+        spec: spec.map(Arc::new).map_err(|it| sentence(&it)),
+    })
+}
+
+/// What the tool is, or everything that is wrong with it.
+pub fn spec(
+    stored: &StoredTool,
+    name: &str,
+    source: &Path,
+    around: &Surroundings,
+) -> Result<ToolSpec, Vec<Wrong>> {
+    let mut wrong = Vec::new();
+    if stored.arg_schema["type"] != "object" {
+        wrong.push(Wrong::new(
+            "/argSchema",
+            "its root must be `\"type\": \"object\"`",
+        ));
+    }
+    let inputs = schema(&stored.arg_schema, "/argSchema", &mut wrong);
+    let outputs = stored.output_schema.as_ref();
+    let outputs = outputs.map(|it| schema(it, "/outputSchema", &mut wrong));
+    let Some(inputs) = inputs else {
+        return Err(wrong);
+    };
+    let read = match stored.kind {
+        Kind::Http => http::read(stored, &inputs, around, &mut wrong),
+        Kind::Go => function(stored, around, &mut wrong),
+    };
+    let (Some(read), true) = (read, wrong.is_empty()) else {
+        return Err(wrong);
+    };
+    Ok(ToolSpec {
+        name: name.to_owned(),
+        version: stored.version.clone(),
+        title: Some(stored.display_name.clone()).filter(|it| !it.is_empty()),
+        description: stored.description.clone(),
+        tags: stored.tags.clone(),
+        inputs,
+        elicit: Vec::new(),
+        outputs: Outputs {
+            format: read.format,
+            extract: read.extract,
+            fields: Vec::new(),
+            schema: outputs.flatten(),
+            on_mismatch: read.on_mismatch,
+        },
+        exec: read.exec,
+        permissions: read.permissions,
+        approval: read.approval,
+        annotations: read.annotations,
+        limits: read.limits,
+        tasks: Tasks::Never,
+        examples: Vec::new(),
+        origin: Origin::User,
+        source: source.to_owned(),
+        document: digest(stored),
+    })
+}
+
+/// What the two kinds of tools differ in.
+struct Run {
+    exec: Exec,
+    format: Format,
+    extract: Option<Extract>,
+    on_mismatch: OnMismatch,
+    permissions: Permissions,
+    approval: Approval,
+    annotations: Annotations,
+    limits: Limits,
+}
+
+/// A function may do what it may do under its own name, and asks when it asks there.
+fn function(stored: &StoredTool, around: &Surroundings, wrong: &mut Vec<Wrong>) -> Option<Run> {
+    let wire: wire::Go = how(&stored.how, wrong)?;
+    let Some(native) = around.functions.get(&wire.go_func) else {
+        let why = format!("this program has no function `{}`", wire.go_func);
+        wrong.push(Wrong::new("/impl/goFunc", why));
+        return None;
+    };
+    Some(Run {
+        exec: native.exec.clone(),
+        format: native.outputs.format,
+        extract: None,
+        on_mismatch: OnMismatch::Fail,
+        permissions: native.permissions.clone(),
+        approval: native.approval.clone(),
+        annotations: native.annotations,
+        limits: native.limits,
+    })
+}
+
+fn how<T: DeserializeOwned>(how: &Map<String, Value>, wrong: &mut Vec<Wrong>) -> Option<T> {
+    match serde_json::from_value(Value::Object(how.clone())) {
+        Ok(read) => Some(read),
+        Err(err) => {
+            wrong.push(Wrong::new("/impl", err.to_string()));
+            None
+        }
+    }
+}
+
+fn schema(source: &Value, pointer: &str, wrong: &mut Vec<Wrong>) -> Option<Schema> {
+    match Schema::new(source.clone()) {
+        Ok(schema) => Some(schema),
+        Err(errors) => {
+            let told = errors
+                .into_iter()
+                .map(|it| Wrong::new(format!("{pointer}{}", it.pointer), it.reason));
+            wrong.extend(told);
+            None
+        }
+    }
+}
+
+/// Compiles the schemas, so that one that cannot be used is found before it is kept.
+pub fn compile(spec: &ToolSpec) -> Vec<Wrong> {
+    let of = |schema: Option<&Schema>, pointer: &str| {
+        let err = schema?.compile().err()?;
+        Some(Wrong::new(format!("{pointer}{}", err.pointer), err.reason))
+    };
+    let inputs = of(Some(&spec.inputs), "/argSchema");
+    let outputs = of(spec.outputs.schema.as_ref(), "/outputSchema");
+    inputs.into_iter().chain(outputs).collect()
+}
+
+/// Of what a tool is, whether or not it is switched on.
+fn digest(stored: &StoredTool) -> [u8; 32] {
+    let whole = json!({
+        "id": stored.tool_id, "bundle": stored.bundle_id,
+        "slug": stored.slug, "version": stored.version,
+        "title": stored.display_name, "description": stored.description,
+        "go": stored.kind == Kind::Go,
+        "inputs": stored.arg_schema, "outputs": stored.output_schema, "how": stored.how,
+    });
+    Sha256::digest(json::canonical(&whole)).into()
+}
+
+/// How a document is kept: for people, too.
+pub fn text(document: &impl serde::Serialize) -> Vec<u8> {
+    let mut text = serde_json::to_vec_pretty(document).unwrap_or_default();
+    text.push(b'\n');
+    text
+}
+
+/// In UTC, as RFC 3339 writes it.
+pub fn written(time: SystemTime) -> String {
+    let time = Timestamp::try_from(time).unwrap_or_default();
+    time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
+}
+
+pub fn time(text: &str) -> Result<SystemTime, String> {
+    let time: Timestamp = text.parse().map_err(|_| format!("`{text}` is no time"))?;
+    Ok(time.into())
+}
+
+/// A bundle, as clients are told of it.
+pub fn render_bundle(bundle: &Bundle) -> Value {
+    let mut out = json!({
+        "bundleID": bundle.id.to_string(),
+        "slug": bundle.slug,
+        "displayName": bundle.title,
+        "description": bundle.description,
+        "isEnabled": bundle.enabled,
+        "isBuiltIn": bundle.keeper == Keeper::Given,
+        "createdAt": written(bundle.created_at),
+        "modifiedAt": written(bundle.modified_at),
+    });
+    if let Some(deleted_at) = bundle.deleted_at {
+        out["softDeletedAt"] = written(deleted_at).into();
+    }
+    out
+}
+
+/// A tool, as clients are told of it. `unusable` is why it cannot be called now.
+pub fn render_member(member: &Member, unusable: Option<&str>) -> Value {
+    let mut out = json!({
+        "schemaVersion": SCHEMA_VERSION.to_string(),
+        "toolID": member.id.to_string(),
+        "bundleID": member.key.bundle.to_string(),
+        "slug": member.key.slug,
+        "version": member.key.version,
+        "name": member.name,
+        "displayName": member.title,
+        "description": member.description,
+        "tags": member.tags,
+        "type": member.kind,
+        "isEnabled": member.enabled,
+        "isBuiltIn": member.keeper == Keeper::Given,
+        "argSchema": member.inputs,
+        "outputSchema": member.outputs,
+        "impl": member.how,
+        "createdAt": written(member.created_at),
+        "modifiedAt": written(member.modified_at),
+    });
+    if let Some(why) = unusable {
+        out["disabledReason"] = why.into();
+    }
+    out
+}

@@ -1,0 +1,227 @@
+//! Bundles on disk: `.glee/bundles/<bundleID>/bundle.json`, and beside it one document for each tool.
+//!
+//! Whoever writes holds the lock of the directory, which the kernel gives back when its holder dies, and
+//! writes whole files only. What somebody else put there and nothing can be made of is never touched.
+
+mod file;
+mod load;
+mod switches;
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use glee_core::bundle::{Bundle, Keeper, Key};
+use uuid::Uuid;
+
+use super::durable::{self, Latch, Lock};
+use crate::dialect::bundle;
+use crate::dialect::bundle::wire::{StoredBundle, StoredTool};
+
+pub use file::file_name;
+pub use load::Loaded;
+pub use switches::Switches;
+
+/// How long others may hold the lock.
+const PATIENCE: Duration = Duration::from_secs(5);
+const BUNDLE: &str = "bundle.json";
+const SWITCHES: &str = "given.json";
+
+pub struct Bundles {
+    directory: PathBuf,
+    /// What was read before, as long as its file is the same.
+    known: Mutex<load::Known>,
+    is_tidy: AtomicBool,
+}
+
+/// What stands under a name.
+pub enum Found<T> {
+    Nothing,
+    /// Something that is not to be overwritten, and why it cannot be used.
+    Stray(String),
+    Good(T, Keeper),
+}
+
+/// The store while nobody else changes it.
+pub struct Alone<'a> {
+    bundles: &'a Bundles,
+    _lock: Lock,
+}
+
+impl Bundles {
+    pub fn new(directory: PathBuf) -> Bundles {
+        Bundles {
+            directory,
+            known: Mutex::default(),
+            is_tidy: AtomicBool::new(false),
+        }
+    }
+
+    /// Keeps all others out, of this process and of others. `TimedOut` when somebody has held it for too
+    /// long.
+    pub fn alone(&self) -> io::Result<Alone<'_>> {
+        if !self.directory.is_dir() {
+            durable::directory(&self.directory)?;
+            sync(self.directory.parent())?;
+        }
+        let lock = loop {
+            let latch = Latch::at(&self.directory.join(".lock"))?;
+            let lock = latch.hold(PATIENCE)?;
+            // One that was replaced meanwhile keeps nobody out.
+            if latch.is_in_place() {
+                break lock;
+            }
+        };
+        let alone = Alone {
+            bundles: self,
+            _lock: lock,
+        };
+        if !self.is_tidy.load(Ordering::Relaxed) {
+            alone.tidy()?;
+            self.is_tidy.store(true, Ordering::Relaxed);
+        }
+        Ok(alone)
+    }
+
+    fn home(&self, bundle: Uuid) -> PathBuf {
+        self.directory.join(bundle.to_string())
+    }
+
+    pub fn path(&self, key: &Key) -> PathBuf {
+        self.home(key.bundle).join(file_name(key))
+    }
+}
+
+impl Alone<'_> {
+    pub fn bundle(&self, id: Uuid) -> io::Result<Found<(StoredBundle, Bundle)>> {
+        let found = match file::read(&self.bundles.home(id).join(BUNDLE)) {
+            Ok((text, _)) => bundle::read_bundle(&text),
+            Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
+            Err(err) if err.kind() == io::ErrorKind::InvalidData => Err(err.to_string()),
+            Err(err) => return Err(err),
+        };
+        Ok(match found {
+            Ok((_, bundle)) if bundle.id != id => Found::Stray("it says another bundleID".into()),
+            Ok((stored, bundle)) => {
+                let keeper = bundle.keeper;
+                Found::Good((stored, bundle), keeper)
+            }
+            Err(why) => Found::Stray(why),
+        })
+    }
+
+    pub fn put_bundle(&self, id: Uuid, stored: &StoredBundle) -> io::Result<()> {
+        let home = self.bundles.home(id);
+        if !home.is_dir() {
+            durable::directory(&home)?;
+            sync(home.parent())?;
+        }
+        durable::replace(&home.join(BUNDLE), &bundle::text(stored))
+    }
+
+    pub fn tool(&self, key: &Key) -> io::Result<Found<StoredTool>> {
+        let found = match file::read(&self.bundles.path(key)) {
+            Ok((text, _)) => bundle::read_tool(&text),
+            Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
+            Err(err) if err.kind() == io::ErrorKind::InvalidData => Err(err.to_string()),
+            Err(err) => return Err(err),
+        };
+        Ok(match found {
+            Ok((stored, keeper)) => match bundle::key(&stored) {
+                Ok(said) if said == *key => Found::Good(stored, keeper),
+                _ => Found::Stray("it says another bundleID, slug or version".into()),
+            },
+            Err(why) => Found::Stray(why),
+        })
+    }
+
+    /// `AlreadyExists` when anything has its name.
+    pub fn create_tool(&self, key: &Key, stored: &StoredTool) -> io::Result<()> {
+        durable::create(&self.bundles.path(key), &bundle::text(stored))
+    }
+
+    pub fn replace_tool(&self, key: &Key, stored: &StoredTool) -> io::Result<()> {
+        durable::replace(&self.bundles.path(key), &bundle::text(stored))
+    }
+
+    pub fn remove_tool(&self, key: &Key) -> io::Result<()> {
+        let path = self.bundles.path(key);
+        fs::remove_file(&path)?;
+        sync(path.parent())
+    }
+
+    pub fn switches(&self) -> io::Result<Switches> {
+        switches::read(&self.bundles.directory.join(SWITCHES))
+    }
+
+    pub fn put_switches(&self, switches: &Switches) -> io::Result<()> {
+        let path = self.bundles.directory.join(SWITCHES);
+        durable::replace(&path, &bundle::text(switches))
+    }
+
+    /// How many tools there are in all bundles, good or not.
+    pub fn count(&self) -> io::Result<usize> {
+        let mut count = 0;
+        for home in load::homes(&self.bundles.directory)? {
+            count += load::names(&home)?.len();
+        }
+        Ok(count)
+    }
+
+    /// Whether there is nothing in a bundle's directory, not even what nothing can be made of.
+    pub fn is_empty(&self, id: Uuid) -> io::Result<bool> {
+        for entry in fs::read_dir(self.bundles.home(id))? {
+            if entry?.file_name() != BUNDLE {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Removes a bundle in whose directory nothing else is. What somebody puts there meanwhile stays, and
+    /// the bundle with it.
+    pub fn remove_if_empty(&self, id: Uuid) -> io::Result<bool> {
+        let home = self.bundles.home(id);
+        let path = home.join(BUNDLE);
+        if !self.is_empty(id)? {
+            return Ok(false);
+        }
+        let (text, _) = file::read(&path)?;
+        fs::remove_file(&path)?;
+        if fs::remove_dir(&home).is_err() {
+            durable::replace(&path, text.as_bytes())?;
+            return Ok(false);
+        }
+        sync(home.parent())?;
+        Ok(true)
+    }
+
+    /// Takes away what those who died while they wrote have left: nobody else writes now.
+    fn tidy(&self) -> io::Result<()> {
+        remove_leftovers(&self.bundles.directory)?;
+        for home in load::homes(&self.bundles.directory)? {
+            remove_leftovers(&home)?;
+            // Only one that is empty goes.
+            let _ = fs::remove_dir(&home);
+        }
+        Ok(())
+    }
+}
+
+fn remove_leftovers(directory: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let is_leftover = entry.file_name().to_string_lossy().starts_with(".new-");
+        if is_leftover && entry.file_type()?.is_file() {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+fn sync(directory: Option<&Path>) -> io::Result<()> {
+    directory.map_or(Ok(()), |it| File::open(it)?.sync_all())
+}

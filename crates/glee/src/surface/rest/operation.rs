@@ -1,0 +1,207 @@
+//! One operation of the API: how it is answered, and what is told of it. The router and the OpenAPI document
+//! are both made of the same list, so neither knows an operation that the other does not.
+
+use axum::routing::{MethodFilter, MethodRouter, on};
+use axum::{Router, handler::Handler};
+use schemars::JsonSchema;
+use schemars::generate::SchemaGenerator;
+use serde_json::{Map, Value, json};
+
+use super::params::Param;
+use crate::store::tokens::Scope;
+
+pub(super) struct Operation {
+    method: &'static str,
+    path: &'static str,
+    answer: MethodRouter,
+    id: &'static str,
+    about: &'static str,
+    scope: Option<Scope>,
+    query: &'static [Param],
+    body: Option<Schema>,
+    responses: Vec<(u16, &'static str, Reply)>,
+}
+
+type Schema = fn(&mut SchemaGenerator) -> Value;
+
+enum Reply {
+    Nothing,
+    Json(Value),
+    Text(&'static str),
+}
+
+impl Operation {
+    pub(super) fn new<H, T, S>(
+        method: &'static str,
+        path: &'static str,
+        id: &'static str,
+        about: &'static str,
+        handler: H,
+        state: S,
+    ) -> Operation
+    where
+        H: Handler<T, S>,
+        T: 'static,
+        S: Clone + Send + Sync + 'static,
+    {
+        let filter = match method {
+            "GET" => MethodFilter::GET,
+            "PUT" => MethodFilter::PUT,
+            "POST" => MethodFilter::POST,
+            "PATCH" => MethodFilter::PATCH,
+            "DELETE" => MethodFilter::DELETE,
+            other => unreachable!("{other} is not used"),
+        };
+        Operation {
+            method,
+            path,
+            answer: on(filter, handler).with_state(state),
+            id,
+            about,
+            scope: None,
+            query: &[],
+            body: None,
+            responses: Vec::new(),
+        }
+    }
+
+    pub(super) fn scope(mut self, scope: Scope) -> Operation {
+        self.scope = Some(scope);
+        self
+    }
+
+    pub(super) fn query(mut self, query: &'static [Param]) -> Operation {
+        self.query = query;
+        self
+    }
+
+    pub(super) fn body<T: JsonSchema>(mut self) -> Operation {
+        self.body = Some(|generator| generator.subschema_for::<T>().to_value());
+        self
+    }
+
+    /// An answer of this status, whose body is of a schema of the document.
+    pub(super) fn gives(mut self, status: u16, about: &'static str, schema: &str) -> Operation {
+        let schema = json!({"$ref": format!("#/components/schemas/{schema}")});
+        self.responses.push((status, about, Reply::Json(schema)));
+        self
+    }
+
+    pub(super) fn gives_text(mut self, about: &'static str, kind: &'static str) -> Operation {
+        self.responses.push((200, about, Reply::Text(kind)));
+        self
+    }
+
+    pub(super) fn gives_nothing(mut self, about: &'static str) -> Operation {
+        self.responses.push((204, about, Reply::Nothing));
+        self
+    }
+
+    /// Failures besides those that every operation has.
+    pub(super) fn fails(mut self, statuses: &[u16]) -> Operation {
+        for &status in statuses {
+            let schema = json!({"$ref": "#/components/schemas/Failure"});
+            self.responses
+                .push((status, reason(status), Reply::Json(schema)));
+        }
+        self
+    }
+
+    pub(super) fn route(self, router: Router) -> Router {
+        router.route(self.path, self.answer)
+    }
+
+    pub(super) fn path(&self) -> &'static str {
+        self.path
+    }
+
+    pub(super) fn method(&self) -> String {
+        self.method.to_ascii_lowercase()
+    }
+
+    /// As OpenAPI tells it.
+    pub(super) fn describe(&self, generator: &mut SchemaGenerator) -> Value {
+        let mut parameters: Vec<Value> = in_path(self.path)
+            .map(|name| json!({"name": name, "in": "path", "required": true, "schema": of_path(name)}))
+            .collect();
+        parameters.extend(self.query.iter().map(Param::describe));
+        let mut responses = Map::new();
+        for (status, about, reply) in &self.responses {
+            let mut response = json!({"description": about});
+            match reply {
+                Reply::Nothing => {}
+                Reply::Json(schema) => {
+                    response["content"]["application/json"] = json!({"schema": schema})
+                }
+                Reply::Text(kind) => {
+                    response["content"][*kind] = json!({"schema": {"type": "string"}})
+                }
+            }
+            responses.insert(status.to_string(), response);
+        }
+        if self.scope.is_some() {
+            let text = json!({"description": "There is no good token", "content": {"text/plain": {"schema": {"type": "string"}}}});
+            responses.insert("401".into(), text);
+            let refused = json!({"description": reason(403), "content": {
+                "application/json": {"schema": {"$ref": "#/components/schemas/Failure"}},
+                "text/plain": {"schema": {"type": "string"}},
+            }});
+            responses.insert("403".into(), refused);
+        }
+        responses.sort_keys();
+        let mut out = json!({
+            "operationId": self.id,
+            "summary": self.about,
+            "parameters": parameters,
+            "responses": responses,
+        });
+        match self.scope {
+            Some(scope) => {
+                out["security"] = json!([{"token": []}]);
+                out["x-scope"] = scope.name().into();
+            }
+            None => out["security"] = json!([]),
+        }
+        if let Some(body) = self.body {
+            out["requestBody"] = json!({
+                "required": true,
+                "content": {"application/json": {"schema": body(generator)}},
+            });
+        }
+        out
+    }
+}
+
+/// What a part of a path is.
+fn of_path(name: &str) -> Value {
+    match name {
+        "bundleID" => json!({"type": "string", "format": "uuid", "pattern":
+            "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-7[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}$"}),
+        "toolSlug" => json!({"type": "string", "minLength": 1, "maxLength": 64,
+            "description": "Letters, digits and `-`"}),
+        "version" => json!({"type": "string", "minLength": 1, "maxLength": 64,
+            "description": "Letters, digits, `-` and `.`"}),
+        _ => json!({"type": "string", "minLength": 1}),
+    }
+}
+
+fn in_path(path: &'static str) -> impl Iterator<Item = &'static str> {
+    path.split('/')
+        .filter_map(|it| it.strip_prefix('{')?.strip_suffix('}'))
+}
+
+fn reason(status: u16) -> &'static str {
+    match status {
+        400 => "What was sent is not what the operation takes",
+        403 => "The token, a rule or a person does not allow it",
+        404 => "There is no such thing",
+        409 => "It is disabled, or in the way of something else",
+        424 => "A secret is missing",
+        429 => "There is too much of it",
+        502 => "The tool failed",
+        503 => "It cannot be done now",
+        504 => "The tool took too long",
+        507 => "The disk is full",
+        _ => "It failed",
+    }
+}

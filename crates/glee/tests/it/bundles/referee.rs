@@ -1,0 +1,58 @@
+//! The API against its own document: schemathesis makes requests of it, good and bad, and holds the answers to
+//! it. No server error, and nothing that the document does not tell of.
+
+use std::process::Command;
+
+use serde_json::json;
+
+use super::{House, tool};
+use crate::mcp::clients::installed;
+use crate::support::{Scene, stdout};
+use crate::upstream::Upstream;
+
+#[test]
+fn the_api_is_what_its_document_says() {
+    let upstream = Upstream::start();
+    let config = format!(
+        "bundles: {{allowed_hosts: ['127.0.0.1:{}']}}\n",
+        upstream.port()
+    );
+    let house = House::with(Scene::new(), &config);
+    let bundle = house.bundle("b");
+    let body =
+        json!({"type": "http", "impl": {"urlTemplate": format!("{}/echo", upstream.origin())}});
+    house.expect(201, &format!("PUT {}", tool(bundle, "t", "1")), body);
+    // Once wherever it likes, and once where something is.
+    let here = format!(
+        "[parameters]\n\"path.bundleID\" = \"{bundle}\"\n\"path.toolSlug\" = \"t\"\n\"path.version\" = \"1\"\n"
+    );
+    for (name, config) in [("anywhere.toml", ""), ("here.toml", here.as_str())] {
+        let config = house.scene.write(name, config);
+        let examples = match std::env::var_os("GLEE_LONG") {
+            Some(_) => "100",
+            None => "4",
+        };
+        let output = Command::new(installed("api/bin/schemathesis"))
+            .args(["--config-file", config.to_str().unwrap(), "run"])
+            .arg(format!("http://{}/openapi.json", house.served.address))
+            .args([
+                "--header",
+                &format!("Authorization: Bearer {}", house.owner),
+            ])
+            // Events never end. And not all that is good can be told by a schema: the letters of a slug in
+            // their composed form, the hosts of the config.
+            .args(["--exclude-path", "/approvals/events"])
+            .args(["--exclude-checks", "positive_data_acceptance"])
+            .args(["--workers", "1", "--seed", "1", "--max-examples", examples])
+            .args(["--request-timeout", "60", "--no-color"])
+            .current_dir(house.scene.root.parent().unwrap())
+            .output()
+            .unwrap();
+        let told = stdout(&output);
+        assert!(output.status.success(), "{told}");
+        assert!(
+            told.contains("Coverage") && told.contains("Fuzzing"),
+            "{told}"
+        );
+    }
+}
