@@ -38,11 +38,13 @@ pub use self::reviewed::Seen;
 use self::running::Running;
 use crate::approve::ledger::Ledger;
 use crate::approve::principles::Service;
+use crate::builtin::{self, Means};
 use crate::config::standing;
 use crate::config::{self, Config, Elicitation, Fsync, Mcp, PrinciplesService, Sandboxing};
 use crate::dialect::{document, prompt, resource};
-use crate::exec::http::HttpPolicy;
+use crate::exec::http::{HttpExec, HttpPolicy};
 use crate::exec::{self, Cage, Egress, Executors, Stay};
+use crate::native::Unfit;
 use crate::observe::audit::{self, Audit, Settings};
 use crate::project::Project;
 use crate::store::approvals::Approvals;
@@ -59,6 +61,8 @@ pub enum OpenError {
     },
     #[error("{path} cannot be used: {problem}; run `glee lint`")]
     Config { path: PathBuf, problem: String },
+    #[error(transparent)]
+    Builtin(#[from] Unfit),
 }
 
 /// How long one example of a tool may take that nobody has approved; a person waits meanwhile.
@@ -69,6 +73,8 @@ pub struct App {
     project: Project,
     runtime: Runtime,
     natives: Vec<Arc<ToolSpec>>,
+    builtins: ArcSwap<Vec<Arc<ToolSpec>>>,
+    kit: Kit,
     cage: Cage,
     mcp: Mcp,
     ledger: Arc<Ledger>,
@@ -152,16 +158,26 @@ impl App {
         let config = read_config(&project)?;
         let natives: Vec<Arc<ToolSpec>> = wiring.natives.into_iter().map(Arc::new).collect();
         let own_state = wiring.state.map(|it| project.root().join(it));
+        let hidden: Vec<PathBuf> = own_state
+            .iter()
+            .cloned()
+            .chain(state::everything().ok())
+            .collect();
         let cage = Cage::new(
             Sandbox::new(wiring.launcher),
             confinement(config.sandbox),
             Egress::new(config.allowed_hosts.clone()),
-            own_state
-                .iter()
-                .cloned()
-                .chain(state::everything().ok())
-                .collect(),
+            hidden.clone(),
         );
+        let http = Arc::new(HttpExec::new(HttpPolicy {
+            allowed_hosts: config.allowed_hosts.clone(),
+        }));
+        let kit = Kit {
+            hidden,
+            cage: cage.strict(),
+            http: http.clone(),
+        };
+        let builtins = kit.tools(&config)?;
         let ledger = Arc::new(Ledger::new(
             project.root().to_owned(),
             Approvals::new(project.approvals(), wiring.clock.clone()),
@@ -184,7 +200,12 @@ impl App {
             },
         }));
         let runtime = Runtime {
-            catalog: Catalog::new(load(&project, &natives, &reviewed, Compile::AtFirstUse)?),
+            catalog: Catalog::new(load(
+                &project,
+                (&natives, &builtins),
+                &reviewed,
+                Compile::AtFirstUse,
+            )?),
             gate: Gate {
                 root: project.root().to_owned(),
                 rules: Rules::new(rules(&config, wiring.allowed_permissions.as_deref())),
@@ -195,13 +216,7 @@ impl App {
                 secrets: wiring.secrets,
                 reviews: reviewed.clone(),
             },
-            executor: Arc::new(Executors::new(
-                HttpPolicy {
-                    allowed_hosts: config.allowed_hosts,
-                },
-                cage.clone(),
-                wiring.stay,
-            )),
+            executor: Arc::new(Executors::new(http, cage.clone(), wiring.stay)),
             observers: vec![audit.clone()],
             clock: wiring.clock,
         };
@@ -210,6 +225,8 @@ impl App {
             project,
             runtime,
             natives,
+            builtins: ArcSwap::from_pointee(builtins),
+            kit,
             cage,
             mcp: config.mcp,
             ledger,
@@ -243,15 +260,21 @@ impl App {
 
     /// Takes in what changed on disk. A document that is broken now keeps its last good version.
     pub fn reload(&self) -> Result<(), OpenError> {
+        // Under a config that cannot be read the tools that come with glee are those there were.
+        let config = read_config(&self.project);
+        if let Ok(config) = &config {
+            self.builtins.store(Arc::new(self.kit.tools(config)?));
+        }
+        let own = (self.natives.as_slice(), self.builtins.load());
         // A schema that cannot be used must not replace one that can.
-        let next = load(&self.project, &self.natives, &self.reviewed, Compile::Now)?;
+        let next = load(&self.project, (own.0, &own.1), &self.reviewed, Compile::Now)?;
         self.runtime.catalog.replace(next);
         // What is broken allows nothing: somebody may have meant to take a rule out.
         let standing = standing_rules(&self.project);
         let usable = standing.as_ref().map(Vec::clone).unwrap_or_default();
         self.ledger.replace_rules(usable);
         // Rules that cannot be read do not loosen those that hold.
-        let config = read_config(&self.project)?;
+        let config = config?;
         let rules = rules(&config, self.allowed_permissions.as_deref());
         self.runtime.gate.rules.replace(rules);
         self.elicitation
@@ -497,9 +520,28 @@ enum Compile {
     Now,
 }
 
+/// What the tools that come with glee are made with, whatever the config says of them.
+struct Kit {
+    hidden: Vec<PathBuf>,
+    cage: Cage,
+    http: Arc<HttpExec>,
+}
+
+impl Kit {
+    fn tools(&self, config: &Config) -> Result<Vec<Arc<ToolSpec>>, OpenError> {
+        let means = Means {
+            settings: config.builtins.clone(),
+            hidden: self.hidden.clone(),
+            cage: self.cage.clone(),
+            http: self.http.clone(),
+        };
+        Ok(means.tools()?)
+    }
+}
+
 fn load(
     project: &Project,
-    natives: &[Arc<ToolSpec>],
+    (natives, builtins): (&[Arc<ToolSpec>], &[Arc<ToolSpec>]),
     reviewed: &Reviewed,
     compile: Compile,
 ) -> Result<Snapshot, OpenError> {
@@ -518,6 +560,20 @@ fn load(
         }
     }
     let mut snapshot = manifests::snapshot(tools);
+    for builtin in builtins {
+        snapshot.insert_built_in(builtin.clone());
+    }
+    for absent in builtin::TABLE {
+        if !builtins.iter().any(|it| it.name == absent.name) {
+            snapshot.mention(
+                absent.name,
+                format!(
+                    "it comes with glee, and this project has not enabled it: `builtins: {{enable: [{}]}}` in .glee/config.yml does",
+                    absent.name
+                ),
+            );
+        }
+    }
     // A project's own tool comes before one that is everywhere.
     for native in natives {
         snapshot.insert_unless_there(native.clone());

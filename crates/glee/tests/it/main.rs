@@ -9,6 +9,7 @@ mod addresses;
 mod agents;
 mod approvals;
 mod audit;
+mod builtins;
 mod cases;
 mod cli;
 mod digest;
