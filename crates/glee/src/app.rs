@@ -174,7 +174,7 @@ impl App {
         }));
         let kit = Kit {
             hidden,
-            cage: cage.strict(),
+            cage: cage.clone(),
             http: http.clone(),
         };
         let builtins = kit.tools(&config)?;
@@ -529,12 +529,8 @@ struct Kit {
 
 impl Kit {
     fn tools(&self, config: &Config) -> Result<Vec<Arc<ToolSpec>>, OpenError> {
-        let means = Means {
-            settings: config.builtins.clone(),
-            hidden: self.hidden.clone(),
-            cage: self.cage.clone(),
-            http: self.http.clone(),
-        };
+        let settings = config.builtins.clone();
+        let means = Means::new(settings, &self.hidden, &self.cage, self.http.clone());
         Ok(means.tools()?)
     }
 }

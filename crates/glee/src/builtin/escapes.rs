@@ -1,6 +1,7 @@
 //! No path leads out, however it is spelt and whatever is renamed meanwhile; both ways of opening.
 
 use std::fs;
+use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -314,6 +315,25 @@ fn another_name_of_the_same_file_stays_as_it_is() {
     assert_eq!(
         fs::read_to_string(scene.root.join("twin")).unwrap(),
         "by glee"
+    );
+}
+
+/// Also one that came between the look and the deed.
+#[test]
+fn what_may_only_be_new_replaces_nothing() {
+    let scene = Scene::new(Opening::Beneath);
+    fs::write(scene.root.join("dir/other"), "other").unwrap();
+    let (directory, _) = scene.workspace().place(Path::new("dir/x")).unwrap();
+    let at = |name: &'static str| (directory.as_fd(), name.as_ref());
+    let put = write::rename(at("file"), at("other"), Puts::OnlyNew);
+    assert_eq!(put, Err(rustix::io::Errno::EXIST));
+    assert_eq!(
+        fs::read_to_string(scene.root.join("dir/other")).unwrap(),
+        "other"
+    );
+    assert_eq!(
+        write::rename(at("file"), at("other"), Puts::AlsoInstead),
+        Ok(())
     );
 }
 

@@ -213,7 +213,7 @@ impl Walk<'_> {
                     name: path.to_string_lossy().into_owned(),
                     r#type: kind,
                     size: found.st_size as u64,
-                    modified: time(found.st_mtime as i64, found.st_mtime_nsec as u64),
+                    modified: time(&found),
                 });
             }
             // What may not be read, or was replaced by a link meanwhile, is listed and not entered.

@@ -28,10 +28,11 @@ use glee_core::host::HostPattern;
 use glee_core::model::ToolSpec;
 use glee_core::outcome::{Failure, FailureKind};
 use glee_core::permission::Network;
+use rustix::fs::Stat;
 use url::Url;
 
-use crate::exec::Cage;
 use crate::exec::http::HttpExec;
+use crate::exec::{Cage, real};
 use crate::native::{Context, Unfit, uncompiled};
 use confined::confined;
 use dev::{find, git, project};
@@ -187,15 +188,33 @@ impl Settings {
 
 /// What the tools work with.
 pub struct Means {
-    pub settings: Settings,
-    /// Directories that nobody reads.
-    pub hidden: Vec<PathBuf>,
+    settings: Settings,
     /// Holds the programs that are started.
-    pub cage: Cage,
-    pub http: Arc<HttpExec>,
+    cage: Cage,
+    http: Arc<HttpExec>,
+    ground: Ground,
 }
 
 impl Means {
+    /// `hidden` are directories that nobody reads.
+    pub fn new(settings: Settings, hidden: &[PathBuf], cage: &Cage, http: Arc<HttpExec>) -> Means {
+        // A project without these tools does not look there: a home may hang.
+        let hidden: Arc<[PathBuf]> = match settings.enabled().count() {
+            0 => Arc::new([]),
+            _ => hidden.iter().map(|it| real(it)).collect(),
+        };
+        Means {
+            ground: Ground {
+                hidden,
+                home: std::env::home_dir(),
+                opening: Opening::of_this_kernel(),
+            },
+            settings,
+            cage: cage.strict(),
+            http,
+        }
+    }
+
     /// The tools that the project has enabled.
     pub fn tools(&self) -> Result<Vec<Arc<ToolSpec>>, Unfit> {
         let enabled = self.settings.enabled();
@@ -203,12 +222,7 @@ impl Means {
     }
 
     fn ground(&self) -> Ground {
-        let real = |it: &PathBuf| it.canonicalize().unwrap_or_else(|_| it.clone());
-        Ground {
-            hidden: self.hidden.iter().map(real).collect(),
-            home: std::env::home_dir(),
-            opening: Opening::of_this_kernel(),
-        }
+        self.ground.clone()
     }
 
     fn network(&self) -> Network {
@@ -275,9 +289,9 @@ async fn blocking<T: Send + 'static>(
     }
 }
 
-/// A time of a file, as ISO 8601 has it.
-fn time(seconds: i64, nanoseconds: u64) -> String {
-    match jiff::Timestamp::new(seconds, nanoseconds as i32) {
+/// When a file was last written, as ISO 8601 has it.
+fn time(found: &Stat) -> String {
+    match jiff::Timestamp::new(found.st_mtime, found.st_mtime_nsec as i32) {
         Ok(time) => time.to_string(),
         Err(_) => String::new(),
     }

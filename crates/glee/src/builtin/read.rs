@@ -156,7 +156,7 @@ pub(super) fn read(workspace: &Workspace, input: &Input) -> Result<Output, Failu
     Ok(Output {
         content,
         size,
-        modified: time(found.st_mtime as i64, found.st_mtime_nsec as u64),
+        modified: time(&found),
         next_offset: (end < size && end > input.offset).then_some(end),
     })
 }

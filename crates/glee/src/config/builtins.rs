@@ -141,7 +141,26 @@ struct WireModel {
 
 /// A bundle or a tool.
 #[derive(Debug, Deserialize)]
+#[serde(try_from = "String")]
 struct Name(String);
+
+fn names() -> impl Iterator<Item = &'static str> {
+    let bundles = BUNDLES.iter().map(|it| it.0);
+    bundles.chain(TABLE.iter().map(|it| it.name))
+}
+
+impl TryFrom<String> for Name {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Name, String> {
+        match names().any(|it| it == name) {
+            true => Ok(Name(name)),
+            false => Err(format!(
+                "`{name}` is neither a bundle nor a tool that comes with glee"
+            )),
+        }
+    }
+}
 
 impl JsonSchema for Name {
     fn schema_name() -> Cow<'static, str> {
@@ -149,8 +168,7 @@ impl JsonSchema for Name {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let bundles = BUNDLES.iter().map(|it| it.0);
-        let names: Vec<&str> = bundles.chain(TABLE.iter().map(|it| it.name)).collect();
+        let names: Vec<&str> = names().collect();
         json_schema!({"type": "string", "enum": names})
     }
 }

@@ -264,7 +264,7 @@ fn unavailable(strength: &Strength) -> Failure {
 }
 
 /// Where a path leads, as far as it exists.
-fn real(path: &Path) -> PathBuf {
+pub(crate) fn real(path: &Path) -> PathBuf {
     let found = path
         .ancestors()
         .find_map(|it| Some((it.canonicalize().ok()?, path.strip_prefix(it).ok()?)));

@@ -33,6 +33,7 @@ use python::Warm;
 
 pub use by_hand::{ByHand, Ran, Streams};
 pub use cage::Cage;
+pub(crate) use cage::real;
 pub use egress::Egress;
 pub use entrypoint::{Entrypoint, find_entrypoint};
 pub(crate) use program::{Cell, Ended, Program};

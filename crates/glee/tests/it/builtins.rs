@@ -23,15 +23,12 @@ use crate::upstream::Upstream;
 
 /// All of them, as a project has them that sets nothing.
 pub(crate) fn means() -> Means {
-    Means {
-        settings: Settings {
-            enable: ["core", "system", "dev"].map(str::to_owned).into(),
-            ..Settings::default()
-        },
-        hidden: Vec::new(),
-        cage: cage_without_project(),
-        http: Arc::new(HttpExec::new(HttpPolicy::default())),
-    }
+    let settings = Settings {
+        enable: ["core", "system", "dev"].map(str::to_owned).into(),
+        ..Settings::default()
+    };
+    let http = Arc::new(HttpExec::new(HttpPolicy::default()));
+    Means::new(settings, &[], &cage_without_project(), http)
 }
 
 const ALL: &str = "builtins: {enable: [core, system, dev]}\n";
@@ -169,6 +166,11 @@ fn meanwhile(scene: &Scene, deed: impl Fn() + Send + Sync + 'static) -> App {
 /// Everything asks here, so a person is asked also about a file that is not there.
 const HITL: &str = "builtins: {enable: [core, system]}\nautonomy: hitl\n";
 
+/// So does everything that is written, by a rule that comes before the tool's own reason.
+const LOOKED_AT: &str = "builtins: {enable: [core]}
+rules: [{name: look, tools: [write_file], when: {path_below: .}, decision: ask, reason: somebody looks at it}]
+";
+
 #[test]
 fn a_yes_to_a_new_file_replaces_none() {
     for (tool, args) in [
@@ -200,7 +202,7 @@ fn a_yes_to_a_new_file_replaces_none() {
 /// A yes that is used later is good for what was told then.
 #[test]
 fn a_yes_that_waited_replaces_only_what_it_was_told_of() {
-    let scene = scene(HITL);
+    let scene = scene(LOOKED_AT);
     let app = open(&scene, nobody());
     let args = json!({"path": "new.txt", "content": "by the agent"});
     let asked = |args: &Value| {
@@ -211,7 +213,8 @@ fn a_yes_that_waited_replaces_only_what_it_was_told_of() {
         (id.parse::<Uuid>().unwrap(), asked.message)
     };
     let (id, _) = asked(&args);
-    app.decide(id, Decision::approve(Said::Once), "user").unwrap();
+    app.decide(id, Decision::approve(Said::Once), "user")
+        .unwrap();
     let file = scene.write("new.txt", "by a person");
     let outcome = call(&app, "write_file", args.clone(), Some(id));
     assert_eq!(kind(&outcome), FailureKind::Conflict);
@@ -219,10 +222,11 @@ fn a_yes_that_waited_replaces_only_what_it_was_told_of() {
     // Asked anew, the person is told both, and may agree to both.
     let (id, message) = asked(&args);
     assert!(
-        message.contains("it replaces `new.txt`") && message.contains("autonomy"),
+        message.contains("it replaces `new.txt`") && message.contains("somebody looks"),
         "{message}"
     );
-    app.decide(id, Decision::approve(Said::Once), "user").unwrap();
+    app.decide(id, Decision::approve(Said::Once), "user")
+        .unwrap();
     value(call(&app, "write_file", args, Some(id)));
     assert_eq!(fs::read_to_string(&file).unwrap(), "by the agent");
 }

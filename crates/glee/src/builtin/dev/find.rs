@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use glee_core::outcome::Failure;
 use glee_core::rule::sensitive;
@@ -96,16 +97,34 @@ impl NativeTool for SearchCode {
 
     async fn run(&self, input: Input, context: Context<'_>) -> Result<Output, Failure> {
         let (root, ground) = (context.workspace().to_owned(), self.0.clone());
-        blocking(move || search(&Workspace::open(&root, &ground)?, &root, &input)).await
+        // Nobody can stop a thread; at its deadline it stops by itself.
+        let until = Instant::now() + context.timeout();
+        blocking(move || {
+            let workspace = Workspace::open(&root, &ground)?;
+            let project = Project {
+                workspace,
+                root,
+                until,
+            };
+            search(&project, &input)
+        })
+        .await
     }
 }
 
-fn search(workspace: &Workspace, root: &Path, input: &Input) -> Result<Output, Failure> {
+/// What is searched.
+struct Project {
+    workspace: Workspace,
+    root: PathBuf,
+    until: Instant,
+}
+
+fn search(project: &Project, input: &Input) -> Result<Output, Failure> {
     let below = match &input.path {
         None => PathBuf::new(),
-        Some(path) => workspace.inside(path)?,
+        Some(path) => project.workspace.inside(path)?,
     };
-    workspace.directory(&below)?;
+    project.workspace.directory(&below)?;
     match input.mode {
         Mode::Regex => {
             let case = if input.ignore_case {
@@ -114,24 +133,25 @@ fn search(workspace: &Workspace, root: &Path, input: &Input) -> Result<Output, F
                 Case::Told
             };
             let pattern = pattern(&input.query, case)?;
-            Ok(lines(workspace, root, &below, &pattern, input.max_results))
+            Ok(lines(project, &below, &pattern, input.max_results))
         }
         Mode::Words => {
             let words = words(&input.query);
             if words.is_empty() || words.len() > MOST_WORDS {
                 return Err(invalid(format!("give between 1 and {MOST_WORDS} words")));
             }
-            Ok(ranked(workspace, root, &below, &words, input.max_results))
+            Ok(ranked(project, &below, &words, input.max_results))
         }
     }
 }
 
 /// The texts of the project, by their paths from its root.
-fn texts<'a>(
-    workspace: &'a Workspace,
-    root: &'a Path,
-    below: &Path,
-) -> impl Iterator<Item = (PathBuf, String)> + 'a {
+fn texts<'a>(project: &'a Project, below: &Path) -> impl Iterator<Item = (PathBuf, String)> + 'a {
+    let Project {
+        workspace,
+        root,
+        until,
+    } = project;
     let walk = WalkBuilder::new(root.join(below))
         .follow_links(false)
         .require_git(false)
@@ -140,7 +160,8 @@ fn texts<'a>(
         .git_global(false)
         .sort_by_file_name(Ord::cmp)
         .build();
-    walk.flatten().filter_map(move |entry| {
+    let in_time = walk.take_while(move |_| Instant::now() < *until);
+    in_time.flatten().filter_map(move |entry| {
         let is_file = entry.file_type().is_some_and(|it| it.is_file());
         let path = entry.path().strip_prefix(root).ok().filter(|_| is_file)?;
         if sensitive::holds_secrets(entry.path()) {
@@ -161,12 +182,12 @@ fn texts<'a>(
     })
 }
 
-fn lines(workspace: &Workspace, root: &Path, below: &Path, pattern: &Regex, most: usize) -> Output {
+fn lines(project: &Project, below: &Path, pattern: &Regex, most: usize) -> Output {
     let mut output = Output {
         matches: Vec::new(),
         truncated: false,
     };
-    for (path, text) in texts(workspace, root, below) {
+    for (path, text) in texts(project, below) {
         // Most files do not match at all, and are gone through once.
         if !pattern.is_match(&text) {
             continue;
@@ -200,16 +221,10 @@ struct Page {
 }
 
 /// Files by how well the words fit them: rare words count more, and so do short files (BM25).
-fn ranked(
-    workspace: &Workspace,
-    root: &Path,
-    below: &Path,
-    wanted: &[String],
-    most: usize,
-) -> Output {
+fn ranked(project: &Project, below: &Path, wanted: &[String], most: usize) -> Output {
     let mut pages = Vec::new();
     let (mut files, mut length) = (0usize, 0usize);
-    for (path, text) in texts(workspace, root, below) {
+    for (path, text) in texts(project, below) {
         files += 1;
         length += text.len();
         pages.extend(page(path, &text, wanted));
