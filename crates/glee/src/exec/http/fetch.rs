@@ -174,3 +174,23 @@ fn in_our_words(mut failure: Failure) -> Failure {
     }
     failure
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_agreed_to_one_host_agreed_to_no_other() {
+        let url = |it: &str| it.parse::<Url>().unwrap();
+        let listed = ["docs.test".parse().unwrap()];
+        let hosts = Hosts::new(&listed, Others::Of(url("https://a.test/x")));
+        assert_eq!(*hosts.network(&url("https://a.test/y")), Network::Public);
+        for other in ["https://b.test/", "http://a.test/", "https://a.test:8443/"] {
+            assert_ne!(*hosts.network(&url(other)), Network::Public, "{other}");
+        }
+        assert!(is_listed(
+            hosts.network(&url("https://docs.test/")),
+            &url("https://docs.test/")
+        ));
+    }
+}
