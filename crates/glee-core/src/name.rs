@@ -148,6 +148,19 @@ pub fn visible(text: &str) -> String {
     text.chars().filter(|&c| !is_hidden(c)).collect()
 }
 
+/// A text as a person must see it: in one line, and what shows nothing, or moves what is shown, spelled
+/// out.
+pub fn spelled_out(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        match is_invisible(c) {
+            true => out.extend(c.escape_unicode()),
+            false => out.push(c),
+        }
+    }
+    out
+}
+
 /// The candidate nearest to a mistyped word, if one is near enough to be meant.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // Nobody mistypes so much, and comparing takes time with the square of it.

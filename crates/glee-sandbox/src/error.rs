@@ -9,7 +9,7 @@ pub enum StartError {
     NotFound(PathBuf),
     /// The program exists and cannot be executed.
     NotExecutable(PathBuf),
-    /// The program is no longer the file that was checked.
+    /// The program is no longer the file that was checked, or was changed.
     Replaced(PathBuf),
     /// The working directory does not exist where the child can see it, or cannot be entered.
     Cwd(PathBuf),
@@ -36,7 +36,11 @@ impl fmt::Display for StartError {
                 write!(f, "{} cannot be executed", program.display())
             }
             StartError::Replaced(program) => {
-                write!(f, "{} was replaced after it was checked", program.display())
+                write!(
+                    f,
+                    "{} was replaced or changed after it was checked",
+                    program.display()
+                )
             }
             StartError::Cwd(cwd) => {
                 write!(f, "cannot enter the working directory {}", cwd.display())

@@ -18,7 +18,7 @@ mod other;
 pub use address::is_public;
 pub use end::{End, Exit, Limit};
 pub use error::StartError;
-pub use profile::{Confinement, IpRange, Limits, Network, Order, Profile};
+pub use profile::{Checked, Confinement, IpRange, Limits, Network, Order, Profile};
 pub use strength::{Kernel, Layer, LayerState, State, Strength, Tier};
 
 #[cfg(target_os = "linux")]

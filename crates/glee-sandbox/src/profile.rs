@@ -83,14 +83,44 @@ impl Default for Limits {
     }
 }
 
+/// A file as it was when somebody looked at it.
+#[derive(Debug)]
+pub struct Checked {
+    /// Held, so that no other file can take over its number.
+    _file: OwnedFd,
+    pub(crate) was: Identity,
+}
+
+/// What makes a file this one, with these contents: nobody can write to it, or give it a name, and leave the time of
+/// its last change as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+    pub(crate) changed: (i64, i64),
+}
+
+impl Checked {
+    /// The file as it is now, opened in any way.
+    pub fn now(file: OwnedFd) -> std::io::Result<Checked> {
+        let found = rustix::fs::fstat(&file)?;
+        let was = Identity {
+            device: found.st_dev,
+            inode: found.st_ino,
+            changed: (found.st_ctime, found.st_ctime_nsec as i64),
+        };
+        Ok(Checked { _file: file, was })
+    }
+}
+
 /// One child to start.
 #[derive(Debug)]
 pub struct Order {
     /// An absolute path, or a bare name that is looked up in the fixed base path only.
     pub program: PathBuf,
-    /// The file that `program` was when the caller checked it, opened in any way. When `program` leads to another file by
-    /// the time of the start, nothing is run.
-    pub checked: Option<OwnedFd>,
+    /// The file that `program` was when the caller checked it. When `program` leads to another file by the time of the
+    /// start, or that file was changed, nothing is run.
+    pub checked: Option<Checked>,
     /// Without the name of the program itself.
     pub args: Vec<OsString>,
     /// The whole environment of the child.

@@ -163,8 +163,12 @@ impl App {
             .cloned()
             .chain(state::everything().ok())
             .collect();
+        let sandbox = Sandbox::new(wiring.launcher);
+        if wiring.stay == Stay::ForOneCall && config.sandbox != Sandboxing::Off {
+            sandbox.expect();
+        }
         let cage = Cage::new(
-            Sandbox::new(wiring.launcher),
+            sandbox,
             confinement(config.sandbox),
             Egress::new(config.allowed_hosts.clone()),
             hidden.clone(),

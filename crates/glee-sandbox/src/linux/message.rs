@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::wire::{Malformed, Reader, Writer};
+use crate::profile::Identity;
 use crate::{
     Confinement, End, Exit, IpRange, Layer, LayerState, Limit, Limits, Network, Order, Profile,
     StartError, State, Strength, Tier,
@@ -22,20 +23,14 @@ pub(super) struct OrderView<'a> {
     pub(super) cwd: &'a CStr,
 }
 
-/// What makes a file this one and no other, for as long as somebody holds it open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Identity {
-    pub(super) device: u64,
-    pub(super) inode: u64,
-}
-
 pub(super) fn write_order(order: &Order) -> Result<Vec<u8>, StartError> {
     let mut out = Writer::default();
     text(&mut out, "the program", order.program.as_os_str())?;
-    let checked = order.checked.as_ref().map(rustix::fs::fstat).transpose();
-    let checked = checked.map_err(std::io::Error::from)?;
-    out.optional(checked.map(|it| it.st_dev));
-    out.optional(checked.map(|it| it.st_ino));
+    let was = order.checked.as_ref().map(|it| it.was);
+    out.optional(was.map(|it| it.device));
+    out.optional(was.map(|it| it.inode));
+    out.optional(was.map(|it| it.changed.0.cast_unsigned()));
+    out.optional(was.map(|it| it.changed.1.cast_unsigned()));
     text(&mut out, "the working directory", order.cwd.as_os_str())?;
     out.number(order.args.len() as u64 + 1);
     text(&mut out, "the program", order.program.as_os_str())?;
@@ -69,9 +64,19 @@ fn text(out: &mut Writer, part: &'static str, text: &OsStr) -> Result<(), StartE
 pub(super) fn read_order(body: &[u8]) -> Result<OrderView<'_>, Malformed> {
     let mut from = Reader::new(body);
     let program = from.text()?;
-    let checked = match (from.optional()?, from.optional()?) {
-        (Some(device), Some(inode)) => Some(Identity { device, inode }),
-        (None, None) => None,
+    let parts = [
+        from.optional()?,
+        from.optional()?,
+        from.optional()?,
+        from.optional()?,
+    ];
+    let checked = match parts {
+        [Some(device), Some(inode), Some(seconds), Some(rest)] => Some(Identity {
+            device,
+            inode,
+            changed: (seconds.cast_signed(), rest.cast_signed()),
+        }),
+        [None, None, None, None] => None,
         _ => return Err(Malformed),
     };
     let cwd = from.text()?;
@@ -450,6 +455,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::Checked;
 
     fn text() -> impl Strategy<Value = OsString> {
         vec(1..=255u8, 0..40).prop_map(OsString::from_vec)
@@ -465,7 +471,7 @@ mod tests {
         )
             .prop_map(|(program, args, env, cwd, checked)| Order {
                 program: program.into(),
-                checked: checked.then(|| File::open("/").unwrap().into()),
+                checked: checked.then(|| Checked::now(File::open("/").unwrap().into()).unwrap()),
                 args,
                 env: env
                     .into_iter()
@@ -528,7 +534,7 @@ mod tests {
             let body = write_order(&order).unwrap();
             let view = read_order(&body).unwrap();
             prop_assert_eq!(view.program.to_bytes(), order.program.as_os_str().as_bytes());
-            prop_assert_eq!(view.checked.is_some(), order.checked.is_some());
+            prop_assert_eq!(view.checked, order.checked.as_ref().map(|it| it.was));
             prop_assert_eq!(view.cwd.to_bytes(), order.cwd.as_os_str().as_bytes());
             let args: Vec<_> = view.argv[1..].iter().map(|it| it.to_bytes().to_vec()).collect();
             let sent: Vec<_> = order.args.iter().map(|it| it.as_bytes().to_vec()).collect();

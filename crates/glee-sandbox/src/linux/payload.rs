@@ -4,7 +4,8 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::ptr;
 
-use super::message::{Failed, Identity, OrderView, Step};
+use super::message::{Failed, OrderView, Step};
+use crate::profile::Identity;
 
 /// Where a bare program name is looked up, whatever the environment says.
 const BASE_PATH: [&CStr; 6] = [
@@ -215,7 +216,7 @@ fn execute(plan: &Plan<'_>) -> Step {
     Step::Exec
 }
 
-/// Executes the file that was checked and no other: it is opened where the payload sees it, compared, and executed by that
+/// Executes the file that was checked, unchanged, and no other: it is opened where the payload sees it, compared, and executed by that
 /// descriptor. The caller's own descriptor would do as well, but leads through a mount of the host, where it could be
 /// changed.
 fn execute_checked(plan: &Plan<'_>, checked: Identity) -> Step {
@@ -229,7 +230,12 @@ fn execute_checked(plan: &Plan<'_>, checked: Identity) -> Step {
             }
             let mut found: libc::stat = std::mem::zeroed();
             let known = libc::fstat(opened, &mut found) == 0;
-            if !known || (found.st_dev, found.st_ino) != (checked.device, checked.inode) {
+            let is = Identity {
+                device: found.st_dev,
+                inode: found.st_ino,
+                changed: (found.st_ctime, found.st_ctime_nsec),
+            };
+            if !known || is != checked {
                 return Step::Checked;
             }
             libc::execveat(

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{self, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
@@ -193,8 +193,13 @@ pub(super) struct Pool {
     lowered: Mutex<HashMap<Key, Lowered>>,
     /// No more than this is attempted.
     ceiling: Tier,
+    /// One that was begun before anybody knew what it will hold.
+    expected: Mutex<Option<JoinHandle<io::Result<Unset>>>>,
     retired: mpsc::Sender<process::Child>,
 }
+
+/// A launcher that was not told yet what to hold.
+type Unset = (Control, process::Child);
 
 impl Pool {
     pub(super) fn new(program: PathBuf, ceiling: Tier) -> Arc<Pool> {
@@ -204,6 +209,7 @@ impl Pool {
             idle: Mutex::default(),
             lowered: Mutex::default(),
             ceiling,
+            expected: Mutex::default(),
             retired,
         });
         let weak = Arc::downgrade(&pool);
@@ -278,7 +284,10 @@ impl Pool {
     }
 
     fn try_launcher(&self, terms: &Terms<'_>, most: &Lowered) -> Result<Attempt, StartError> {
-        let (mut control, process) = self.spawn()?;
+        let (mut control, process) = match self.take_expected() {
+            Some(unset) => unset,
+            None => spawn(&self.program)?,
+        };
         let setup = write_setup(&terms.bytes, most.ceiling, &most.why);
         let answer = control
             .send(Kind::Setup, &setup, &[])
@@ -309,22 +318,21 @@ impl Pool {
         }))
     }
 
-    fn spawn(&self) -> io::Result<(Control, process::Child)> {
-        let (ours, theirs): (OwnedFd, OwnedFd) = socketpair(
-            AddressFamily::UNIX,
-            SocketType::STREAM,
-            SocketFlags::CLOEXEC,
-            None,
-        )?;
-        let process = Command::new(&self.program)
-            .arg(ARGUMENT)
-            .env_clear()
-            .current_dir(Path::new("/"))
-            .stdin(Stdio::from(theirs))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()?;
-        Ok((Control::new(ours), process))
+    /// Begins a launcher, meanwhile, for a profile that will be known soon.
+    pub(super) fn expect(&self) {
+        let program = self.program.clone();
+        let begun = thread::Builder::new().spawn(move || spawn(&program));
+        // Without it the launcher is begun when it is needed.
+        *self.expected() = begun.ok();
+    }
+
+    fn take_expected(&self) -> Option<Unset> {
+        let begun = self.expected().take()?;
+        begun.join().ok()?.ok()
+    }
+
+    fn expected(&self) -> MutexGuard<'_, Option<JoinHandle<io::Result<Unset>>>> {
+        self.expected.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn idle(&self) -> MutexGuard<'_, HashMap<Key, Vec<Idle>>> {
@@ -350,6 +358,24 @@ impl Pool {
     }
 }
 
+fn spawn(program: &Path) -> io::Result<Unset> {
+    let (ours, theirs): (OwnedFd, OwnedFd) = socketpair(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    let process = Command::new(program)
+        .arg(ARGUMENT)
+        .env_clear()
+        .current_dir(Path::new("/"))
+        .stdin(Stdio::from(theirs))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()?;
+    Ok((Control::new(ours), process))
+}
+
 fn take_surplus(all: &mut HashMap<Key, Vec<Idle>>) -> Option<Launcher> {
     if all.values().map(Vec::len).sum::<usize>() <= MOST_IDLE_OF_ALL {
         return None;
@@ -367,6 +393,9 @@ impl Drop for Pool {
         let idle = std::mem::take(&mut *self.idle());
         for it in idle.into_values().flatten() {
             self.retire(it.launcher);
+        }
+        if let Some((_, process)) = self.take_expected() {
+            let _ = self.retired.send(process);
         }
     }
 }

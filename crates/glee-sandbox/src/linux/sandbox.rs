@@ -31,6 +31,11 @@ impl Sandbox {
         }
     }
 
+    /// Something will be started soon; what does not depend on its profile is begun now, meanwhile.
+    pub fn expect(&self) {
+        self.pool.expect();
+    }
+
     /// Starts a child. Blocks until it has executed, about as long as a plain spawn when a launcher is warm.
     pub fn start(&self, profile: &Profile, order: Order) -> Result<Child, StartError> {
         let terms = Terms::new(profile)?;

@@ -1,11 +1,12 @@
 //! What was checked is what runs: a program that was replaced since is not started.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use glee_sandbox::{Confinement, Exit, Profile, Sandbox, StartError, Tier};
+use glee_sandbox::{Checked, Confinement, Exit, Profile, Sandbox, StartError, Tier};
 use rustix::fs::{CWD, Mode, OFlags, RenameFlags, renameat_with};
 
 use crate::support::*;
@@ -38,10 +39,10 @@ fn run_checked(
     sandbox: &Sandbox,
     granted: &Profile,
     program: &Path,
-    checked: &fs::File,
+    checked: Checked,
 ) -> Result<(Exit, String), StartError> {
     let (mut order, out, _err) = order(program.to_str().unwrap(), &[]);
-    order.checked = Some(checked.try_clone().unwrap().into());
+    order.checked = Some(checked);
     let child = sandbox.start(granted, order)?;
     let said = collect(out);
     let exit = child.wait()?.exit;
@@ -49,9 +50,9 @@ fn run_checked(
 }
 
 /// As glee opens what it checks.
-fn open(program: &Path) -> fs::File {
+fn open(program: &Path) -> Checked {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
-    fs::File::from(rustix::fs::open(program, flags, Mode::empty()).unwrap())
+    Checked::now(rustix::fs::open(program, flags, Mode::empty()).unwrap()).unwrap()
 }
 
 #[test]
@@ -69,11 +70,11 @@ fn a_program_that_was_replaced_is_not_run() {
                 make(&program, "true");
                 make(&other, "false");
                 let granted = reading(confinement, grant);
-                let checked = open(&program);
-                let ran = run_checked(&sandbox, &granted, &program, &checked).unwrap();
+                let ran = run_checked(&sandbox, &granted, &program, open(&program)).unwrap();
                 assert_eq!(ran.0, Exit::Code(0));
+                let checked = open(&program);
                 fs::rename(&other, &program).unwrap();
-                let refused = run_checked(&sandbox, &granted, &program, &checked);
+                let refused = run_checked(&sandbox, &granted, &program, checked);
                 assert!(
                     matches!(refused, Err(StartError::Replaced(_))),
                     "{confinement:?} {refused:?}"
@@ -83,7 +84,39 @@ fn a_program_that_was_replaced_is_not_run() {
     }
 }
 
-/// The name changes hands as fast as it can, while the program is started by it.
+/// Also when it is the same file, and has its old contents again.
+#[test]
+fn a_program_that_was_changed_is_not_run() {
+    for (sandbox, confinement) in kinds() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("program");
+        script(&program, "exec true");
+        let granted = reading(confinement, dir.path());
+        // Two changes within one tick of the kernel's clock look like one.
+        let changed = |path: &Path| {
+            let found = fs::metadata(path).unwrap();
+            (found.ctime(), found.ctime_nsec())
+        };
+        let beside = dir.path().join("beside");
+        while {
+            fs::write(&beside, "").unwrap();
+            changed(&beside) == changed(&program)
+        } {}
+        let checked = open(&program);
+        let text = fs::read(&program).unwrap();
+        fs::write(&program, "#!/bin/sh\nexec false\n").unwrap();
+        fs::write(&program, &text).unwrap();
+        let refused = run_checked(&sandbox, &granted, &program, checked);
+        assert!(
+            matches!(refused, Err(StartError::Replaced(_))),
+            "{confinement:?} {refused:?}"
+        );
+        let ran = run_checked(&sandbox, &granted, &program, open(&program)).unwrap();
+        assert_eq!(ran.0, Exit::Code(0));
+    }
+}
+
+/// The name changes hands again and again, while the program is started by it.
 #[test]
 fn what_was_checked_runs_whatever_its_name_leads_to() {
     for (sandbox, confinement) in kinds() {
@@ -91,26 +124,34 @@ fn what_was_checked_runs_whatever_its_name_leads_to() {
         let (program, other) = (dir.path().join("program"), dir.path().join("other"));
         fs::copy("/bin/true", &program).unwrap();
         fs::copy("/bin/false", &other).unwrap();
+        let good = fs::metadata(&program).unwrap().ino();
         let granted = reading(confinement, dir.path());
-        let checked = open(&program);
         let over = AtomicBool::new(false);
         let outcomes: Vec<_> = std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !over.load(Ordering::Relaxed) {
                     let flags = RenameFlags::EXCHANGE;
                     renameat_with(CWD, &program, CWD, &other, flags).unwrap();
+                    // So that some starts get through between two exchanges.
+                    std::thread::sleep(Duration::from_millis(1));
                 }
             });
-            let outcomes = (0..300).map(|_| run_checked(&sandbox, &granted, &program, &checked));
+            let outcomes = (0..300).map(|_| {
+                let flags = OFlags::PATH | OFlags::CLOEXEC;
+                let opened = rustix::fs::open(&program, flags, Mode::empty()).unwrap();
+                let code = i32::from(rustix::fs::fstat(&opened).unwrap().st_ino != good);
+                let checked = Checked::now(opened).unwrap();
+                (code, run_checked(&sandbox, &granted, &program, checked))
+            });
             let outcomes = outcomes.collect();
             over.store(true, Ordering::Relaxed);
             outcomes
         });
         let (mut ran, mut refused) = (0, 0);
-        for outcome in outcomes {
+        for (code, outcome) in outcomes {
             match outcome {
                 Ok((exit, _)) => {
-                    assert_eq!(exit, Exit::Code(0), "another program ran");
+                    assert_eq!(exit, Exit::Code(code), "another program ran");
                     ran += 1;
                 }
                 Err(StartError::Replaced(_)) => refused += 1,
@@ -130,7 +171,7 @@ fn a_checked_script_knows_where_it_is() {
         script(&program, r#"echo "$0"; . "$(dirname "$0")/beside""#);
         fs::write(dir.path().join("beside"), "echo beside\n").unwrap();
         let granted = reading(confinement, dir.path());
-        let (exit, said) = run_checked(&sandbox, &granted, &program, &open(&program)).unwrap();
+        let (exit, said) = run_checked(&sandbox, &granted, &program, open(&program)).unwrap();
         assert_eq!(exit, Exit::Code(0));
         assert_eq!(said, format!("{}\nbeside\n", program.display()));
     }
@@ -141,7 +182,7 @@ fn a_checked_program_is_found_by_its_bare_name() {
     for (sandbox, confinement) in kinds() {
         let granted = profile(confinement);
         let checked = open(&PathBuf::from("/usr/bin/env").canonicalize().unwrap());
-        let ran = run_checked(&sandbox, &granted, Path::new("env"), &checked).unwrap();
+        let ran = run_checked(&sandbox, &granted, Path::new("env"), checked).unwrap();
         assert_eq!(ran.0, Exit::Code(0));
     }
 }

@@ -3,11 +3,12 @@
 use std::io;
 
 use glee_core::elicit::{Ask, Asked};
+use glee_core::name::spelled_out;
 use glee_core::port::Supply;
 use glee_core::schema::{Schema, sentence};
 use serde_json::{Map, Value};
 
-use super::terminal::{self, Tty, visible};
+use super::terminal::{self, Tty};
 
 /// How often one field is asked for before the person is taken to mean no.
 const TRIES: usize = 3;
@@ -58,7 +59,7 @@ fn form(asked: &Asked) -> Option<Form> {
 fn fill_all(tty: &mut Tty, forms: &[Form]) -> io::Result<Supply> {
     let mut answers = Map::new();
     for form in forms {
-        tty.say(&format!("{}\n", visible(&form.message)))?;
+        tty.say(&format!("{}\n", spelled_out(&form.message)))?;
         let mut given = Map::new();
         for field in &form.fields {
             match ask(tty, field)? {
@@ -106,7 +107,7 @@ fn ask(tty: &mut Tty, field: &Field) -> io::Result<Said> {
         if violations.is_empty() {
             return Ok(Said::Value(value));
         }
-        tty.say(&format!("  {}\n", visible(&sentence(&violations))))?;
+        tty.say(&format!("  {}\n", spelled_out(&sentence(&violations))))?;
     }
     Ok(Said::No)
 }
@@ -129,7 +130,7 @@ fn label(field: &Field) -> String {
     if !remarks.is_empty() {
         label.push_str(&format!(" ({})", remarks.join("; ")));
     }
-    format!("{}: ", visible(&label))
+    format!("{}: ", spelled_out(&label))
 }
 
 fn shown(value: &Value) -> String {

@@ -6,9 +6,10 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use glee_core::json;
-use glee_core::name::is_invisible;
+use glee_core::name::spelled_out;
 use glee_core::permission::Network;
 use glee_core::port::{Answer, Approver, Lasting, Later, Question};
+use rustix::termios::{QueueSelector, tcflush};
 use serde_json::{Map, Value};
 
 use crate::store::record::Authority;
@@ -54,6 +55,8 @@ pub async fn converse<T: Send + 'static>(
     ASKING.store(true, Ordering::Relaxed);
     let talked = tokio::task::spawn_blocking(move || {
         let terminal = OpenOptions::new().read(true).write(true).open("/dev/tty")?;
+        // What was typed before the question is no answer to it.
+        tcflush(&terminal, QueueSelector::IFlush)?;
         talk(&mut Tty(BufReader::new(terminal)))
     });
     let talked = talked.await;
@@ -107,23 +110,27 @@ impl Shown {
     pub fn text(&self) -> String {
         let mut lines = Vec::new();
         if !self.description.is_empty() {
-            lines.push(format!("  {}", visible(&self.description)));
+            lines.push(format!("  {}", spelled_out(&self.description)));
         }
         for (name, value) in &self.args {
-            let shown = match value {
-                Value::String(text) => text.clone(),
-                other => other.to_string(),
-            };
-            lines.push(format!("  {} = {}", visible(name), visible(&shown)));
+            lines.push(format!("  {} = {}", spelled_out(name), shown(value)));
         }
         lines.push(format!("It may use: {}", in_words(&self.authority)));
         lines.push(format!(
             "{} wants to run `{}`: {}",
-            visible(&self.caller),
+            spelled_out(&self.caller),
             self.tool,
-            visible(&self.reason)
+            spelled_out(&self.reason)
         ));
         lines.join("\n")
+    }
+}
+
+/// A text stands for itself, unless it could be taken for something else.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) if json::parse(text).is_err() => spelled_out(text),
+        other => spelled_out(&other.to_string()),
     }
 }
 
@@ -208,19 +215,6 @@ fn in_words(asked: &Authority) -> String {
     }
     match parts.is_empty() {
         true => "nothing".to_owned(),
-        false => visible(&parts.join("; ")),
+        false => spelled_out(&parts.join("; ")),
     }
-}
-
-/// What shows nothing, or moves what is shown, is spelled out.
-pub fn visible(text: &str) -> String {
-    let mut out = String::new();
-    for c in text.chars() {
-        if is_invisible(c) {
-            out.extend(c.escape_unicode())
-        } else {
-            out.push(c)
-        }
-    }
-    out
 }

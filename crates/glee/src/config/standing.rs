@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use glee_core::json;
-use glee_core::name::is_invisible;
+use glee_core::name::{is_invisible, spelled_out};
 use glee_core::rule::condition::Condition;
 use glee_core::schema::Schema;
 use glee_sandbox::is_placeholder;
@@ -199,7 +199,7 @@ pub fn added(text: &str, new: &New<'_>) -> Result<String, String> {
         true => HEAD.to_owned(),
         false => format!("{}\n", text.trim_end()),
     };
-    whole.push_str(&format!("\n  # {}\n", one_line(new.remark)));
+    whole.push_str(&format!("\n  # {}\n", spelled_out(new.remark)));
     for (at, (key, value)) in [
         ("name", Value::from(new.name.as_str())),
         ("tool", new.tool.into()),
@@ -243,17 +243,6 @@ fn spelled(value: &Value) -> String {
                     out.push_str(&format!("\\u{unit:04x}"));
                 }
             }
-            false => out.push(c),
-        }
-    }
-    out
-}
-
-fn one_line(text: &str) -> String {
-    let mut out = String::new();
-    for c in text.chars() {
-        match is_invisible(c) {
-            true => out.extend(c.escape_unicode()),
             false => out.push(c),
         }
     }

@@ -4,9 +4,11 @@
 pub mod condition;
 pub mod document;
 pub mod elicit;
+pub mod function;
 pub mod manifest;
 pub mod native;
 pub mod network;
+pub mod openapi;
 pub mod problem;
 pub mod prompt;
 mod reader;

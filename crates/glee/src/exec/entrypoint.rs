@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use glee_core::permission::absolute;
-use glee_sandbox::Order;
+use glee_sandbox::{Checked, Order};
 use rustix::fs::{Mode, OFlags};
 
 use super::place::PATH;
@@ -17,18 +17,22 @@ use super::place::PATH;
 #[derive(Debug)]
 pub struct Entrypoint {
     pub path: PathBuf,
-    /// What the path led to then. The sandbox starts this file or none.
-    checked: File,
+    /// What the path led to then. The sandbox starts this file, as it was, or none.
+    checked: Checked,
 }
 
 impl Entrypoint {
     pub(super) fn open(path: PathBuf) -> io::Result<Entrypoint> {
+        Ok(Entrypoint::look(path)?.0)
+    }
+
+    fn look(path: PathBuf) -> io::Result<(Entrypoint, Metadata)> {
         // As a place, because a program need not be readable.
         let opened = rustix::fs::open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-        Ok(Entrypoint {
-            path,
-            checked: opened.into(),
-        })
+        let opened = File::from(opened);
+        let found = opened.metadata()?;
+        let checked = Checked::now(opened.into())?;
+        Ok((Entrypoint { path, checked }, found))
     }
 
     /// The order to start this file.
@@ -41,7 +45,7 @@ impl Entrypoint {
     ) -> Order {
         Order {
             program: self.path,
-            checked: Some(self.checked.into()),
+            checked: Some(self.checked),
             args,
             env,
             cwd,
@@ -54,11 +58,7 @@ impl Entrypoint {
 /// system. The caller's PATH has no say.
 pub fn find_entrypoint(root: &Path, entrypoint: &str) -> Result<Entrypoint, String> {
     let runnable = |it: &Metadata| it.is_file() && it.permissions().mode() & 0o111 != 0;
-    let open = |path| {
-        let opened = Entrypoint::open(path).ok()?;
-        let found = opened.checked.metadata().ok()?;
-        Some((opened, found))
-    };
+    let open = |path| Entrypoint::look(path).ok();
     if entrypoint.contains('/') {
         return match open(absolute(root, entrypoint)) {
             None => Err(format!("the entrypoint `{entrypoint}` does not exist")),

@@ -56,7 +56,7 @@ impl Executors {
             http,
             cage,
             warm: match stay {
-                Stay::ForOneCall => None,
+                Stay::Briefly | Stay::ForOneCall => None,
                 Stay::ForMany => Some(Arc::default()),
             },
             turns: Semaphore::new(MOST_RUNNING),
@@ -64,10 +64,14 @@ impl Executors {
     }
 }
 
-/// How long the program stays. One that stays for many calls keeps interpreters ready for them.
+/// How long the program stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stay {
+    /// To look at something; a call may come or not.
+    Briefly,
+    /// For a call that comes at once, so what can be begun before it is known is begun.
     ForOneCall,
+    /// Interpreters are kept ready between the calls.
     ForMany,
 }
 

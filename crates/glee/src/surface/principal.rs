@@ -1,9 +1,32 @@
 //! Who is at the other end of a connection, and what they may do. Set by the surface that let them in,
 //! never by themselves.
 
+use std::sync::Arc;
+
 use glee_core::outcome::{Failure, FailureKind};
 
 use crate::store::tokens::{RESERVED, Scope};
+
+/// Tells, for a request that takes long, whether whoever made it would still be let in.
+#[derive(Clone)]
+pub struct Still(pub Arc<dyn Fn() -> bool + Send + Sync>);
+
+impl Still {
+    pub fn is_welcome(&self) -> bool {
+        (self.0)()
+    }
+
+    /// Refuses whoever is not.
+    pub fn need(&self) -> Result<(), Failure> {
+        match self.is_welcome() {
+            true => Ok(()),
+            false => Err(Failure::new(
+                FailureKind::PermissionDenied,
+                "the token was revoked meanwhile",
+            )),
+        }
+    }
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal {

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::json;
 
-use crate::support::{GLEE, Scene, json as output_json, stderr, stdout};
+use crate::support::{GLEE, Scene, json as output_json, on_a_terminal, stderr, stdout};
 
 const SLEEPER: &str = "name: sleeper\ndescription: Sleeps\nkind: command\nversion: 1\ninputs: {schema: {type: object}}\noutputs: {format: text}\nexec: {command: {entrypoint: .glee/tools/sleeper/run.sh}}\npermissions: {network: false, fs: {write: ['.']}}\napproval: {required: false}\n";
 const ASKER: &str = "name: asker\ndescription: Touches a file\nkind: command\nversion: 1\ninputs: {schema: {type: object, properties: {note: {type: string, description: n}}}}\noutputs: {format: text}\nexec: {command: {entrypoint: .glee/tools/asker/run.sh}}\npermissions: {network: false, fs: {write: ['.']}}\napproval: {required: true, reason: It touches a file}\n";
@@ -323,6 +323,7 @@ fn a_person_at_a_terminal_is_asked() {
                 "/dev/null",
             ])
             .current_dir(&scene.root)
+            .env("XDG_STATE_HOME", scene.root.with_file_name("state"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -379,39 +380,6 @@ exec: {command: {entrypoint: .glee/tools/form/run.sh, args: ['${size}', '${count
 permissions: {network: false, fs: {write: [.]}}
 approval: {required: false}
 ";
-
-/// A command on a terminal of its own: it is told the answers, each when the screen ends with the
-/// question. Gives back all that stood there.
-pub(crate) fn on_a_terminal(
-    scene: &Scene,
-    command: &str,
-    talk: &[(&str, &str)],
-) -> (Option<i32>, String) {
-    let mut child = Command::new("script")
-        .args(["-qec", command, "/dev/null"])
-        .current_dir(&scene.root)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut screen = BufReader::new(child.stdout.take().unwrap());
-    let mut seen = Vec::new();
-    for (question, answer) in talk {
-        while !seen.ends_with(question.as_bytes()) {
-            let byte = screen.fill_buf().unwrap().first().copied();
-            seen.push(byte.unwrap_or_else(|| panic!("{}", String::from_utf8_lossy(&seen))));
-            screen.consume(1);
-        }
-        let stdin = child.stdin.as_mut().unwrap();
-        stdin.write_all(answer.as_bytes()).unwrap();
-    }
-    // The terminal stays open until the command has ended by itself.
-    let stdin = child.stdin.take();
-    let code = child.wait().unwrap().code();
-    drop(stdin);
-    screen.read_to_end(&mut seen).unwrap();
-    (code, String::from_utf8_lossy(&seen).into_owned())
-}
 
 fn form_scene() -> Scene {
     let scene = Scene::new();

@@ -115,7 +115,9 @@ fn modules_know_only_whom_they_may() {
 #[test]
 fn no_dialect_knows_another() {
     let dialects = repository().join("crates/glee/src/dialect");
-    let own = ["manifest", "prompt", "resource", "native"];
+    let own = [
+        "function", "manifest", "native", "openapi", "prompt", "resource",
+    ];
     let shared = [
         "condition",
         "document",

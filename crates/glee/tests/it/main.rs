@@ -17,6 +17,7 @@ mod docs;
 mod documents;
 mod entrypoint;
 mod examples;
+mod functions;
 mod generated;
 mod http;
 mod layers;

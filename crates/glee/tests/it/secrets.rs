@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::process::{Command, Output, Stdio};
 
@@ -13,7 +13,7 @@ use glee_core::url_template::encode;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::support::{GLEE, Scene, json as output_json, stderr, stdout};
+use crate::support::{GLEE, Scene, json as output_json, on_a_terminal, stderr, stdout};
 
 /// Unlike anything else on this machine.
 const CANARY: &str = "canary-Zq7/x+9 \"Vp\" 3kW";
@@ -430,30 +430,8 @@ fn se_09_a_person_is_shown_names_and_no_values() {
         "exec: {http: {method: POST, url: 'https://api.example.com/?k=${KEY}', headers: {X-Key: '${KEY}'}, body: {key: '${KEY}', note: '${note}'}}}\npermissions: {network: {hosts: [api.example.com]}, secrets: {KEY: {type: string}}}\napproval: {required: true, reason: it sends}",
     );
     scene.write(".glee/tools/tool/tool.yml", &manifest);
-    let mut child = Command::new("script")
-        .args([
-            "-qec",
-            &format!("{GLEE} run tool -p note=hello"),
-            "/dev/null",
-        ])
-        .current_dir(&scene.root)
-        .env("KEY", "canary-of-the-prompt")
-        .env("XDG_STATE_HOME", scene.root.with_file_name("state"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut screen = BufReader::new(child.stdout.take().unwrap());
-    let mut seen = Vec::new();
-    while !seen.ends_with(b"[y/s/a/e/N] ") {
-        let byte = screen.fill_buf().unwrap().first().copied();
-        seen.push(byte.unwrap_or_else(|| panic!("{}", String::from_utf8_lossy(&seen))));
-        screen.consume(1);
-    }
-    child.stdin.as_mut().unwrap().write_all(b"n\n").unwrap();
-    child.wait().unwrap();
-    screen.read_to_end(&mut seen).unwrap();
-    let said = String::from_utf8_lossy(&seen);
+    let command = format!("KEY=canary-of-the-prompt {GLEE} run tool -p note=hello");
+    let (_, said) = on_a_terminal(&scene, &command, &[("[y/s/a/e/N] ", "n\n")]);
     assert!(
         said.contains("KEY") && said.contains("note = hello"),
         "{said}"

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -86,6 +86,55 @@ impl Scene {
         let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
         child.wait_with_output().unwrap()
     }
+}
+
+/// A command on a terminal of its own: it is told the answers, each when the screen ends with the
+/// question. Gives back all that stood there.
+pub(crate) fn on_a_terminal(
+    scene: &Scene,
+    command: &str,
+    talk: &[(&str, &str)],
+) -> (Option<i32>, String) {
+    let (code, screen, asked) = talk_on_a_terminal(scene, command, talk);
+    assert_eq!(asked, talk.len(), "{screen}");
+    (code, screen)
+}
+
+/// The same, for a command that may not ask; how many questions there were is told as well.
+pub(crate) fn talk_on_a_terminal(
+    scene: &Scene,
+    command: &str,
+    talk: &[(&str, &str)],
+) -> (Option<i32>, String, usize) {
+    let mut child = Command::new("script")
+        .args(["-qec", command, "/dev/null"])
+        .current_dir(&scene.root)
+        .env("XDG_STATE_HOME", scene.root.with_file_name("state"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut screen = BufReader::new(child.stdout.take().unwrap());
+    let mut seen = Vec::new();
+    let mut asked = 0;
+    'talk: for (question, answer) in talk {
+        while !seen.ends_with(question.as_bytes()) {
+            let Some(byte) = screen.fill_buf().unwrap().first().copied() else {
+                break 'talk;
+            };
+            seen.push(byte);
+            screen.consume(1);
+        }
+        asked += 1;
+        let stdin = child.stdin.as_mut().unwrap();
+        stdin.write_all(answer.as_bytes()).unwrap();
+    }
+    // The terminal stays open until the command has ended by itself.
+    let stdin = child.stdin.take();
+    let code = child.wait().unwrap().code();
+    drop(stdin);
+    screen.read_to_end(&mut seen).unwrap();
+    (code, String::from_utf8_lossy(&seen).into_owned(), asked)
 }
 
 /// As if a person had approved what is there, whatever it is: the record alone says so.

@@ -118,6 +118,16 @@ impl Ledger {
         })
     }
 
+    /// Whether it was answered by a rule that nobody wants any more.
+    fn is_taken_out(&self, record: &Record, matter: &Matter<'_>) -> bool {
+        let said = record.answer.as_ref().map(|it| it.said);
+        let runs = Matter {
+            args: record.runs(),
+            ..*matter
+        };
+        said == Some(Said::Always) && self.rule_for(&runs).is_none()
+    }
+
     fn ask(
         &self,
         alone: &Alone<'_>,
@@ -304,6 +314,12 @@ impl Approvals for Ledger {
             "the tool's files"
         } else if bound.binding != record.binding {
             "what the tool may do"
+        } else if self.is_taken_out(&record, matter) {
+            return Err(Failure::new(
+                FailureKind::Conflict,
+                format!("{id} was approved by a rule, which is not in .glee/rules.yml any more"),
+            )
+            .hint("make the call again without it, and a person is asked anew"));
         } else {
             return Ok(Recalled::Approved {
                 amended: *record.runs() != record.args,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::bail;
 use glee_core::json;
+use glee_core::name::spelled_out;
 use glee_core::outcome::Failure;
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -104,7 +105,7 @@ fn pattern(text: &str) -> Result<(String, String), String> {
 }
 
 pub(super) fn run(session: &Session, args: Args) -> anyhow::Result<Status> {
-    let app = session.app(Stay::ForOneCall)?;
+    let app = session.app(Stay::Briefly)?;
     match args.command {
         Command::List { state } => list(&app, state, session.json),
         Command::Show { id } => show(&app, id, session.json),
@@ -139,7 +140,7 @@ fn line(record: &Record) -> String {
         record.state.name(),
         record.asked_at.strftime("%Y-%m-%d %H:%M"),
         record.tool,
-        terminal::visible(&record.caller),
+        spelled_out(&record.caller),
     )
 }
 
@@ -166,14 +167,14 @@ fn in_words(app: &App, record: &Record) -> String {
     row("asked", record.asked_at.to_string());
     row("expires", record.expires_at.to_string());
     if let Some(answer) = &record.answer {
-        let (said, by) = (answer.said.name(), terminal::visible(&answer.by));
+        let (said, by) = (answer.said.name(), spelled_out(&answer.by));
         row("answer", format!("{said}, by {by} at {}", answer.at));
         if !answer.reason.is_empty() {
-            row("reason", terminal::visible(&answer.reason));
+            row("reason", spelled_out(&answer.reason));
         }
         if let Some(args) = &answer.modified_args {
             let args = Value::Object(args.clone()).to_string();
-            row("runs", terminal::visible(&args));
+            row("runs", spelled_out(&args));
         }
     }
     if let Some(why) = &record.void {

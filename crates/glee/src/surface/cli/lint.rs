@@ -1,12 +1,12 @@
 //! `glee lint`: every problem, as text with carets, as JSON, or as annotations for GitHub.
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+use glee_core::name::spelled_out;
 use serde_json::{Value, json};
 use std::io::IsTerminal;
 
 use super::status::Status;
 use super::{Session, print};
-use crate::approve::terminal::visible;
 use crate::dialect::problem::{Problem, Severity};
 use crate::lint::{self, File, Report};
 
@@ -82,7 +82,7 @@ fn snippet(renderer: &Renderer, file: &File, problem: &Problem) -> String {
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
     };
-    let path = visible(&file.path.display().to_string());
+    let path = spelled_out(&file.path.display().to_string());
     let end = problem.place.end.min(file.text.len());
     let start = problem.place.start.min(end);
     let mut group = level
@@ -140,7 +140,7 @@ fn github(report: &Report) -> anyhow::Result<()> {
             print::out(&format!(
                 "::{} file={},line={line},col={column},title={}::{}",
                 severity(problem),
-                property(&visible(&file.path.display().to_string())),
+                property(&spelled_out(&file.path.display().to_string())),
                 problem.rule,
                 escape(&format!("{}{fix}", problem.message)),
             ))?;

@@ -8,7 +8,7 @@ use super::{Session, print};
 use crate::exec::Stay;
 
 pub(super) fn run(session: &Session) -> anyhow::Result<Status> {
-    let app = session.app(Stay::ForOneCall)?;
+    let app = session.app(Stay::Briefly)?;
     let tools = app.tools();
     if session.json {
         let listed: Vec<_> = tools

@@ -2,8 +2,10 @@
 
 mod approvals;
 mod audit;
+mod call;
 mod connect;
 mod doctor;
+mod export;
 mod init;
 mod lint;
 mod list;
@@ -78,6 +80,8 @@ enum Command {
     Show(show::Args),
     Run(run::Args),
     Test(test::Args),
+    Export(export::Args),
+    Call(call::Args),
     Tools(tools::Args),
     Rules(rules::Args),
     Approvals(approvals::Args),
@@ -120,6 +124,8 @@ pub fn main() -> ExitCode {
         Command::Show(args) => show::run(&context, &args),
         Command::Run(args) => run::run(&context, args),
         Command::Test(args) => test::run(&context, &args),
+        Command::Export(args) => export::run(&context, &args),
+        Command::Call(args) => call::run(&context, &args),
         Command::Tools(args) => tools::run(&context, args),
         Command::Rules(args) => rules::run(&context, &args),
         Command::Approvals(args) => approvals::run(&context, args),

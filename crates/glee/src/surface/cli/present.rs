@@ -4,12 +4,12 @@
 use std::io::{self, IsTerminal};
 
 use glee_core::elicit::Asked;
+use glee_core::name::spelled_out;
 use glee_core::port::{Approver, Later, Level, Note, Party, Supply};
 use indicatif::ProgressBar;
 
 use super::print;
 use crate::approve::form;
-use crate::approve::terminal::visible;
 
 /// Most characters of a message beside the spinner.
 const LONGEST_SHOWN: usize = 120;
@@ -56,7 +56,7 @@ fn progress(tool: &str, done: f64, total: Option<f64>, message: Option<&str>) ->
         _ => done.to_string(),
     };
     let line = message.and_then(|it| it.lines().next()).unwrap_or_default();
-    let line: String = visible(line).chars().take(LONGEST_SHOWN).collect();
+    let line: String = spelled_out(line).chars().take(LONGEST_SHOWN).collect();
     format!("running {tool} {far} {line}").trim_end().to_owned()
 }
 

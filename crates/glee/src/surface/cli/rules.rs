@@ -44,7 +44,7 @@ struct Check {
 }
 
 pub(super) fn run(session: &Session, args: &Args) -> anyhow::Result<Status> {
-    let app = session.app(Stay::ForOneCall)?;
+    let app = session.app(Stay::Briefly)?;
     match &args.command {
         Command::List => list(&app, session.json),
         Command::Check(args) => check(&app, args, session.json),

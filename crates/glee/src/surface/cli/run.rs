@@ -65,7 +65,11 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 pub(super) fn run(session: &Session, args: Args) -> anyhow::Result<Status> {
-    let app = session.app(Stay::ForOneCall)?;
+    let stay = match args.dry_run {
+        true => Stay::Briefly,
+        false => Stay::ForOneCall,
+    };
+    let app = session.app(stay)?;
     let spec = app.tools().find(&args.name).ok();
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
     let call = Call {

@@ -94,11 +94,11 @@ pub(super) fn run(session: &Session, args: Args) -> anyhow::Result<Status> {
     let done = runtime.block_on(async {
         match args.command {
             Command::Explain { name } => {
-                explain(session, &session.app(Stay::ForOneCall)?, &name).await
+                explain(session, &session.app(Stay::Briefly)?, &name).await
             }
             Command::Exec(args) => exec(session, *args).await,
             Command::Probe { tool } => {
-                probe(session, &session.app(Stay::ForOneCall)?, tool.as_deref()).await
+                probe(session, &session.app(Stay::Briefly)?, tool.as_deref()).await
             }
         }
     });
@@ -168,7 +168,7 @@ async fn exec(session: &Session, args: ExecArgs) -> anyhow::Result<Status> {
     // By hand also works outside of a project; then this directory is what no grant may open up.
     let (cage, root) = match session.project() {
         Ok(_) => {
-            let app = session.app(Stay::ForOneCall)?;
+            let app = session.app(Stay::Briefly)?;
             (app.cage().clone(), app.project().root().to_owned())
         }
         Err(_) if session.root.is_none() => (cage_without_project(), here.clone()),

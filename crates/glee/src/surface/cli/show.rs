@@ -16,7 +16,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(session: &Session, args: &Args) -> anyhow::Result<Status> {
-    let app = session.app(Stay::ForOneCall)?;
+    let app = session.app(Stay::Briefly)?;
     match app.tools().find(&args.name) {
         Ok(spec) if session.json => print::json(&as_json(&spec))?,
         Ok(spec) => print::out(&as_text(&spec))?,

@@ -4,6 +4,7 @@ use std::process::Command as Program;
 
 use anyhow::{Context, bail};
 use glee_core::model::Standing;
+use glee_core::name::spelled_out;
 use glee_core::outcome::Failure;
 use glee_core::port::Caller;
 
@@ -60,7 +61,7 @@ struct Review {
 
 pub(super) fn run(session: &Session, args: Args) -> anyhow::Result<Status> {
     let Command::Review(args) = args.command;
-    let app = session.app(Stay::ForOneCall)?;
+    let app = session.app(Stay::Briefly)?;
     let Some(name) = &args.name else {
         return list(&app, session.json);
     };
@@ -197,7 +198,7 @@ fn list(app: &App, json: bool) -> anyhow::Result<Status> {
     let mut out = String::new();
     for it in waiting {
         let summary = it.description.lines().next().unwrap_or_default();
-        let by = terminal::visible(&it.creator);
+        let by = spelled_out(&it.creator);
         out.push_str(&format!("{:width$}  by {by}  {summary}\n", it.name));
     }
     print::out(&out)?;
@@ -214,12 +215,12 @@ fn show(look: &Look, json: bool) -> anyhow::Result<()> {
 fn as_text(look: &Look) -> String {
     let client = look.client.as_deref();
     let client = client.map_or(String::new(), |it| {
-        format!(", by a program that calls itself {}", terminal::visible(it))
+        format!(", by a program that calls itself {}", spelled_out(it))
     });
     let mut out = format!(
         "{} — made by {}{client}, {}\n{}\n",
         look.spec.name,
-        terminal::visible(&look.creator),
+        spelled_out(&look.creator),
         look.created_at,
         match &look.standing {
             Standing::Pending => "It waits for review.".to_owned(),
@@ -284,5 +285,5 @@ fn one_line(text: &str) -> String {
 
 /// What cannot be seen is spelled out, wherever this is read.
 fn seen(line: &str) -> String {
-    terminal::visible(&line.replace('\t', "    "))
+    spelled_out(&line.replace('\t', "    "))
 }

@@ -1,13 +1,13 @@
 //! `glee why`: why a call was allowed, asked about or refused.
 
 use anyhow::bail;
+use glee_core::name::spelled_out;
 use serde_json::{Value, json};
 
 use super::audit::{Recorded, of_call};
 use super::status::Status;
 use super::{Session, print};
 use crate::app::App;
-use crate::approve::terminal::visible;
 use crate::exec::Stay;
 use crate::store::journal;
 
@@ -38,7 +38,7 @@ pub(super) fn run(session: &Session, args: &Args) -> anyhow::Result<Status> {
     };
     let events = of_call(&project, &call)?;
     // A project that is broken now can still say what happened when it was not.
-    let app = session.app(Stay::ForOneCall).ok();
+    let app = session.app(Stay::Briefly).ok();
     let told = Told::of(&events, app.as_ref());
     match session.json {
         true => print::json(&told.as_json())?,
@@ -91,7 +91,7 @@ impl<'a> Told<'a> {
             false => lines.extend(self.steps.iter().map(Step::as_text)),
         }
         if let Some(by) = self.last.get("sandbox")["by"].as_str() {
-            lines.push(format!("held by {}", visible(by)));
+            lines.push(format!("held by {}", spelled_out(by)));
         }
         lines.push(format!("so it was {}: {}", self.decision(), self.end()));
         let changes: Vec<&Step<'_>> = self
@@ -100,7 +100,7 @@ impl<'a> Told<'a> {
             .filter(|it| it.decision != "allow" && !it.remedy.is_empty())
             .collect();
         for step in changes {
-            let (by, remedy) = (visible(step.by), visible(&step.remedy));
+            let (by, remedy) = (spelled_out(step.by), spelled_out(&step.remedy));
             lines.push(format!("what would change what {by} says: {remedy}"));
         }
         lines.join("\n")
@@ -110,7 +110,7 @@ impl<'a> Told<'a> {
         match self.last.text("decision") {
             "" => "not decided yet".to_owned(),
             "asked" => "not run: a person is to be asked".to_owned(),
-            decision => visible(decision),
+            decision => spelled_out(decision),
         }
     }
 
@@ -171,7 +171,7 @@ impl<'a> Step<'a> {
     }
 
     fn as_text(&self) -> String {
-        let (by, reason) = (visible(self.by), shortened(&visible(self.reason)));
+        let (by, reason) = (spelled_out(self.by), shortened(&spelled_out(self.reason)));
         match reason.is_empty() {
             true => format!("{by}: {}", self.decision),
             false => format!("{by}: {}, because {reason}", self.decision),

@@ -12,7 +12,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use crate::store::tokens::{Tokens, hash};
-use crate::surface::principal::Principal;
+use crate::surface::principal::{Principal, Still};
 
 /// How long a revoked token may still be good for.
 const FRESH: Duration = Duration::from_secs(1);
@@ -119,6 +119,14 @@ impl Guard {
         }
     }
 
+    /// Whether somebody would be let in again, to do the same.
+    fn still_knows(&self, principal: &Principal) -> bool {
+        match &self.admission {
+            Admission::Anyone(_) => true,
+            Admission::Token(_) => self.known().principals.values().any(|it| it == principal),
+        }
+    }
+
     fn principal(&self, headers: &HeaderMap) -> Result<Principal, Response> {
         if let Admission::Anyone(principal) = &self.admission {
             return Ok(principal.clone());
@@ -155,6 +163,9 @@ pub(super) async fn admit(
         .and_then(|()| guard.principal(request.headers()));
     match checked {
         Ok(principal) => {
+            let (asked, same) = (guard.clone(), principal.clone());
+            let still = move || asked.still_knows(&same);
+            request.extensions_mut().insert(Still(Arc::new(still)));
             request.extensions_mut().insert(principal);
             // Nothing further in has a use for it, and what nobody has nobody can leak.
             request.headers_mut().remove(header::AUTHORIZATION);

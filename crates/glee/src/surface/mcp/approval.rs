@@ -1,7 +1,7 @@
 //! The question whether a call may be made, put to the person behind a client.
 
 use glee_core::elicit::Ask;
-use glee_core::name::is_invisible;
+use glee_core::name::spelled_out;
 use glee_core::port::{Answer, Question};
 use serde_json::{Value, json};
 
@@ -47,19 +47,6 @@ pub(super) fn form(question: &Question<'_>) -> Ask {
 fn arguments(args: &Value) -> String {
     let text = serde_json::to_string_pretty(args).unwrap_or_default();
     text.lines().map(spelled_out).collect::<Vec<_>>().join("\n")
-}
-
-/// As the person must see it: whole, in one line, and what is invisible, or turns text around, spelled out.
-/// What is too large for that is not asked at all.
-fn spelled_out(text: &str) -> String {
-    let mut shown = String::new();
-    for c in text.chars() {
-        match is_invisible(c) {
-            true => shown.extend(c.escape_unicode()),
-            false => shown.push(c),
-        }
-    }
-    shown
 }
 
 /// Only a plain yes is a yes.

@@ -3,17 +3,29 @@
 use std::sync::Arc;
 
 use glee_core::model::{Exec, Format, Method, ToolSpec};
-use glee_core::name::{is_hidden, visible};
+use glee_core::name::{self, is_hidden, visible};
 use glee_core::permission::Network;
 use glee_core::schema::Schema;
 use rmcp::model::{MetaObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
+
+use crate::app::App;
 
 /// Longest description, in bytes; clients cut later, and in the middle of a word.
 const LONGEST_DESCRIPTION: usize = 2048;
 
 /// Says which version of a tool's manifest and files a definition speaks of.
 pub(super) const DIGEST: &str = "dev.glee/digest";
+
+/// These tools, as clients are shown them.
+pub(in crate::surface) fn all(app: &App, specs: &[&ToolSpec]) -> Vec<Tool> {
+    let names = name::for_models(specs.iter().map(|it| it.name.as_str()));
+    let largest = app.mcp().result_bytes;
+    let shown = specs.iter().zip(names);
+    shown
+        .map(|(spec, shown_as)| of(spec, shown_as, app.digest(spec), largest))
+        .collect()
+}
 
 pub(super) fn of(
     spec: &ToolSpec,

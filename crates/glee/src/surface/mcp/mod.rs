@@ -21,7 +21,6 @@ mod seal;
 mod shown;
 pub mod stdio;
 mod task;
-mod turnstile;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -50,14 +49,15 @@ use crate::config::Elicitation;
 use crate::store::results::Results;
 use crate::store::tokens::Scope;
 use crate::surface::principal::Principal;
+use crate::surface::turnstile::Turnstile;
 use crate::watch::Change;
+pub(super) use definition::all as definitions;
 pub use listed::Outlet;
 use listed::StandIn;
 use result::Shelf;
 use seal::Seals;
 use shown::Shown;
 use task::Desks;
-use turnstile::Turnstile;
 
 /// Calls that are under way, of all and of one caller; the executors let only some of them run at once.
 const MOST_CALLS: (usize, usize) = (4096, 2048);

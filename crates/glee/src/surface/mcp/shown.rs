@@ -6,7 +6,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use glee_core::catalog::Snapshot;
 use glee_core::model::ToolSpec;
-use glee_core::name;
 use glee_core::search::Index;
 use rmcp::model::Tool;
 
@@ -34,14 +33,13 @@ pub(super) struct Entry {
 impl Shown {
     pub(super) fn new(app: &App, snapshot: Arc<Snapshot>) -> Shown {
         let settings = app.mcp();
-        let specs: Vec<&Arc<ToolSpec>> = snapshot.offered().collect();
-        let names = name::for_models(specs.iter().map(|it| it.name.as_str()));
-        let entries: Vec<Entry> = specs
-            .iter()
-            .zip(names)
-            .map(|(spec, shown_as)| Entry {
-                spec: (*spec).clone(),
-                tool: definition::of(spec, shown_as, app.digest(spec), settings.result_bytes),
+        let specs: Vec<&ToolSpec> = snapshot.offered().map(|it| &**it).collect();
+        let entries: Vec<Entry> = snapshot
+            .offered()
+            .zip(definition::all(app, &specs))
+            .map(|(spec, tool)| Entry {
+                spec: spec.clone(),
+                tool,
             })
             .collect();
         // A tool is found by the name it is shown under and by its own.

@@ -14,7 +14,6 @@ use glee_core::outcome::{Failure, FailureKind};
 use indexmap::IndexMap;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use uuid::Uuid;
 
 use super::answer::{Answer, Body, Refused};
@@ -23,10 +22,11 @@ use crate::approve::ledger::{Decision, unknown};
 use crate::store::approvals::LOOK;
 use crate::store::record::{Record, Said, State as Stage};
 use crate::store::tokens::Scope;
-use crate::surface::principal::Principal;
+use crate::surface::principal::{Principal, Still};
+use crate::surface::turnstile::{Pass, Turnstile};
 
-/// Those who listen at once.
-const MOST_LISTENERS: usize = 64;
+/// Those who listen or wait at once, of all and of one principal.
+const MOST_LISTENERS: (usize, usize) = (256, 16);
 /// How long somebody may wait in one request, and does unless they say otherwise.
 const LONGEST_WAIT: u64 = 300;
 const USUAL_WAIT: u64 = 30;
@@ -36,7 +36,7 @@ const LONGEST_UNLOOKED: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 struct Desk {
     app: Arc<App>,
-    listeners: Arc<Semaphore>,
+    listeners: Turnstile,
 }
 
 pub(super) fn routes(app: Arc<App>) -> Router {
@@ -49,7 +49,7 @@ pub(super) fn routes(app: Arc<App>) -> Router {
         .route("/approvals/{id}/deny", post(deny))
         .with_state(Desk {
             app,
-            listeners: Arc::new(Semaphore::new(MOST_LISTENERS)),
+            listeners: Turnstile::new(MOST_LISTENERS.0, MOST_LISTENERS.1),
         })
 }
 
@@ -96,13 +96,16 @@ struct Patience {
 async fn wait(
     State(desk): State<Desk>,
     Extension(principal): Extension<Principal>,
+    Extension(still): Extension<Still>,
     Path(id): Path<String>,
     Query(patience): Query<Patience>,
 ) -> Answer {
     let record = desk.find(&id, &principal)?;
+    let _waiting = desk.listen(&principal)?;
     let longest = patience.timeout_s.unwrap_or(USUAL_WAIT).min(LONGEST_WAIT);
     let answered = desk.app.answered(record.id);
     let _ = tokio::time::timeout(Duration::from_secs(longest), answered).await;
+    still.need()?;
     Ok(good(desk.find(&id, &principal)?.for_people()))
 }
 
@@ -161,19 +164,19 @@ async fn deny(
 async fn events(
     State(desk): State<Desk>,
     Extension(principal): Extension<Principal>,
+    Extension(still): Extension<Still>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Refused> {
-    let listening = desk.listeners.clone().try_acquire_owned().map_err(|_| {
-        Failure::new(FailureKind::RateLimited, "too many listen already").retryable()
-    })?;
+    let listening = desk.listen(&principal)?;
     let watch = Watch {
         desk,
         principal,
+        still,
         seen: BTreeMap::new(),
         looked: None,
         _listening: listening,
     };
     let batches = stream::unfold(watch, |mut watch| async move {
-        let batch = watch.next().await;
+        let batch = watch.next().await?;
         Some((stream::iter(batch), watch))
     });
     Ok(Sse::new(batches.flatten()).keep_alive(KeepAlive::default()))
@@ -182,15 +185,17 @@ async fn events(
 struct Watch {
     desk: Desk,
     principal: Principal,
+    still: Still,
     seen: BTreeMap<Uuid, Stage>,
     /// When, and what the directory looked like.
     looked: Option<(Instant, Option<SystemTime>)>,
-    _listening: OwnedSemaphorePermit,
+    _listening: Pass,
 }
 
 impl Watch {
-    async fn next(&mut self) -> Vec<Result<Event, Infallible>> {
-        loop {
+    /// What is new; nothing any more when whoever listens is not welcome any more.
+    async fn next(&mut self) -> Option<Vec<Result<Event, Infallible>>> {
+        while self.still.is_welcome() {
             let changed_at = self.desk.app.approvals().changed_at();
             // Two changes within one tick of the file system's clock look like one.
             let is_settled = |at: SystemTime| at.elapsed().is_ok_and(|it| it > 20 * LOOK);
@@ -203,11 +208,12 @@ impl Watch {
                 self.looked = Some((Instant::now(), changed_at));
                 let batch = self.changes().await;
                 if !batch.is_empty() {
-                    return batch;
+                    return Some(batch);
                 }
             }
             tokio::time::sleep(LOOK).await;
         }
+        None
     }
 
     async fn changes(&mut self) -> Vec<Result<Event, Infallible>> {
@@ -231,6 +237,13 @@ impl Watch {
 }
 
 impl Desk {
+    fn listen(&self, principal: &Principal) -> Result<Pass, Failure> {
+        let room = self.listeners.enter(&principal.name);
+        room.ok_or_else(|| {
+            Failure::new(FailureKind::RateLimited, "too many listen or wait already").retryable()
+        })
+    }
+
     /// Whoever may answer sees everything; others see what they asked themselves.
     async fn all(&self, principal: &Principal) -> Result<Vec<Record>, Failure> {
         let approvals = self.app.approvals().clone();

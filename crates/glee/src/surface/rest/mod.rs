@@ -2,6 +2,7 @@
 
 mod answer;
 mod approvals;
+mod functions;
 mod reviews;
 mod status;
 
@@ -16,6 +17,7 @@ use crate::app::App;
 pub fn router(app: Arc<App>) -> Router {
     Router::new()
         .merge(approvals::routes(app.clone()))
-        .merge(reviews::routes().with_state(app))
+        .merge(reviews::routes().with_state(app.clone()))
+        .merge(functions::routes(app))
         .layer(map_response(answer::unframed))
 }

@@ -7,13 +7,11 @@ mod review;
 mod trial;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
 use crate::mcp::server::Pipes;
-use crate::support::{GLEE, Scene};
+use crate::support::{GLEE, Scene, talk_on_a_terminal};
 
 /// A project in which agents may read `src` and write `out`, and make as many tools as they like.
 fn scene() -> Scene {
@@ -124,30 +122,11 @@ fn relax(scene: &Scene, name: &str) {
 
 /// What a person sees at a terminal of their own, and the exit code, when they type this after the question.
 fn at_a_terminal(scene: &Scene, command: &str, typed: &str) -> (String, i32) {
-    let mut child = Command::new("script")
-        .args(["-qec", &format!("{GLEE} {command}"), "/dev/null"])
-        .current_dir(&scene.root)
-        .env("EDITOR", "true")
-        .env_remove("VISUAL")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut screen = BufReader::new(child.stdout.take().unwrap());
-    let mut seen = Vec::new();
-    while !seen.ends_with(b"[y/N] ") {
-        let Some(byte) = screen.fill_buf().unwrap().first().copied() else {
-            break;
-        };
-        seen.push(byte);
-        screen.consume(1);
-    }
-    let stdin = child.stdin.as_mut().unwrap();
+    let command = format!("unset VISUAL; EDITOR=true {GLEE} {command}");
+    let talk = [("[y/N] ", typed)];
     // There may be no question.
-    let _ = stdin.write_all(typed.as_bytes());
-    screen.read_to_end(&mut seen).unwrap();
-    let code = child.wait().unwrap().code().unwrap();
-    (String::from_utf8_lossy(&seen).replace('\r', ""), code)
+    let (code, screen, _) = talk_on_a_terminal(scene, &command, &talk);
+    (screen.replace('\r', ""), code.unwrap())
 }
 
 fn approve(scene: &Scene, name: &str) -> String {

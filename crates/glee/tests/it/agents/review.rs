@@ -448,27 +448,15 @@ fn t2_a_person_may_edit_a_tool_down() {
     let (made, text) = agent.create_with("edited", definition, files);
     assert!(made, "{text}");
     let before = manifest(&scene, "edited");
-    let edit = |with: &str, typed: &str| {
+    let edit = |with: &str| {
         let editor = scene.root.join("editor");
         scene.write("editor", &format!("#!/bin/sh\nsed -i '{with}' \"$1\"\n"));
-        std::process::Command::new("script")
-            .args([
-                "-qec",
-                &format!("{} tools review edited --edit", support::GLEE),
-                "/dev/null",
-            ])
-            .current_dir(&scene.root)
-            .env("EDITOR", &editor)
-            .env_remove("VISUAL")
-            .stdin(std::process::Stdio::piped())
-            .stdout(std::process::Stdio::piped())
-            .spawn()
-            .and_then(|mut child| {
-                use std::io::Write;
-                child.stdin.take().unwrap().write_all(typed.as_bytes())?;
-                child.wait_with_output()
-            })
-            .unwrap()
+        let command = format!(
+            "unset VISUAL; EDITOR={} {} tools review edited --edit",
+            editor.display(),
+            support::GLEE
+        );
+        support::talk_on_a_terminal(&scene, &command, &[("[y/N] ", "y\n")])
     };
     for (with, why) in [
         (
@@ -481,12 +469,12 @@ fn t2_a_person_may_edit_a_tool_down() {
         ),
         ("s/version: 1/version: one/", "the manifest cannot be used"),
     ] {
-        let output = edit(with, "y\n");
-        assert!(stdout(&output).contains(why), "{}", stdout(&output));
+        let (_, screen, asked) = edit(with);
+        assert!(screen.contains(why) && asked == 0, "{screen}");
         assert_eq!(manifest(&scene, "edited"), before);
     }
-    let output = edit("s/read: \\[src\\]/read: []/", "y\n");
-    assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
+    let (code, screen, _) = edit("s/read: \\[src\\]/read: []/");
+    assert_eq!(code, Some(0), "{screen}");
     assert_eq!(
         manifest(&scene, "edited"),
         before.replace("read: [src]", "read: []")

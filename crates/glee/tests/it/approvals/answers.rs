@@ -9,9 +9,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::stage::{Stage, code, refused};
-use crate::cli::on_a_terminal;
 use crate::mcp::server::{Pipes, eventually, modern};
-use crate::support::{GLEE, json as output_json, stderr, stdout};
+use crate::support::{GLEE, json as output_json, on_a_terminal, stderr, stdout};
 
 const PROMPT: &str = "[y/s/a/e/N] ";
 
@@ -50,6 +49,29 @@ fn ap_11_at_the_terminal_the_default_is_no() {
             is_reasoned,
             "{screen}"
         );
+    }
+}
+
+/// A person answers what they have read: what was typed before the question stood there is no answer.
+#[test]
+fn ap_11_what_was_typed_ahead_is_no_answer() {
+    let stage = Stage::new();
+    let command = format!("echo go; read go; exec {GLEE} run stamp -p name=a");
+    let talk = [("go\r\n", "go\ny\ny\n"), (PROMPT, "\n")];
+    let (status, screen) = on_a_terminal(&stage.scene, &command, &talk);
+    assert_eq!(stage.ran(), Vec::<String>::new(), "{screen}");
+    assert_eq!(status, Some(3), "{screen}");
+}
+
+/// A text that reads like a number is not one, and whoever approves it can tell.
+#[test]
+fn ap_09_a_text_is_told_from_a_number() {
+    let stage = Stage::new();
+    let app = stage.app();
+    for (name, shown) in [("9", "name = \"9\""), ("nine", "name = nine")] {
+        let id = stage.asked(&app, name).to_string();
+        let text = stdout(&stage.scene.glee(&["approvals", "show", &id]));
+        assert!(text.contains(shown), "{shown}: {text}");
     }
 }
 
@@ -272,6 +294,41 @@ fn a_yes_for_always_with_a_pattern() {
     assert_eq!(run("notes/b"), Some(0));
     assert_eq!(run("other"), Some(3));
     assert_eq!(stage.ran(), ["notes/b"]);
+}
+
+/// Who takes the rule out takes back the yes it came from, which may still be waiting to be used.
+#[test]
+fn a_yes_for_always_that_was_taken_back() {
+    let stage = Stage::new();
+    let app = stage.app();
+    let id = stage.asked(&app, "a");
+    app.decide(id, Decision::approve(Said::Always), "bob")
+        .unwrap();
+    std::fs::remove_file(stage.scene.root.join(".glee/rules.yml")).unwrap();
+    app.reload().unwrap();
+    let failure = refused(&stage.call(&app, json!({}), Some(id)), "CONFLICT");
+    assert!(failure.message.contains("rules.yml"), "{}", failure.message);
+    let anew = stage.call(&app, json!({"name": "a"}), None);
+    refused(&anew, "APPROVAL_REQUIRED");
+    assert_eq!(stage.ran(), Vec::<String>::new());
+}
+
+/// What nobody could look up later was not answered.
+#[test]
+fn ad_03_an_answer_that_cannot_be_recorded_is_told_so() {
+    let stage = Stage::new();
+    let app = stage.app();
+    let id = stage.asked(&app, "a");
+    let audit = stage.scene.root.join(".glee/audit");
+    std::fs::remove_dir_all(&audit).unwrap();
+    std::fs::write(&audit, "").unwrap();
+    // Another process, which has nothing open yet.
+    let decided = stage.app().decide(id, Decision::approve(Said::Once), "bob");
+    let failure = decided.unwrap_err();
+    assert_eq!(failure.kind.code(), "AUDIT_UNAVAILABLE", "{failure:?}");
+    let outcome = stage.call(&stage.app(), json!({}), Some(id));
+    refused(&outcome, "AUDIT_UNAVAILABLE");
+    assert_eq!(stage.ran(), Vec::<String>::new());
 }
 
 /// What is broken allows nothing.

@@ -364,3 +364,95 @@ fn people_elsewhere_hear_of_it() {
     let mine = house.get(&house.agent, &format!("/{id}"));
     assert_eq!(body(&mine)["value"]["answer"]["modified_args"]["name"], "b");
 }
+
+/// Whose token is taken away hears nothing more, also where they were listening or waiting already.
+#[test]
+fn au_a_revoked_token_ends_what_it_began() {
+    let house = House::new();
+    let id = house.asked(&house.agent, "a");
+    let mut events =
+        house
+            .served
+            .rest_stream("GET /approvals/events", &house.bob, &[], &Value::Null);
+    let mut heard = vec![0; 4096];
+    assert_ne!(events.read(&mut heard).unwrap(), 0);
+    std::thread::scope(|threads| {
+        let waiting =
+            threads.spawn(|| house.get(&house.bob, &format!("/{id}/wait?timeout_s=1000")));
+        glee(&house.stage.scene, &["token", "revoke", "bob"]);
+        eventually("bob is not let in", || !house.served.admits(&house.bob));
+        // The stream ends; what happens now is not told on it.
+        let mut rest = Vec::new();
+        eventually("the stream ends", || {
+            let read = events.read(&mut heard).unwrap();
+            rest.extend_from_slice(&heard[..read]);
+            read == 0
+        });
+        let rest = String::from_utf8_lossy(&rest).into_owned();
+        let no = json!({"reason": "no"});
+        let reply = house.post(&house.root, &format!("/{id}/deny"), &no);
+        assert_eq!(reply.status, 200, "{reply:?}");
+        assert!(!rest.contains("denied"), "{rest}");
+        let waited = waiting.join().unwrap();
+        assert_eq!(waited.status, 403, "{waited:?}");
+        assert!(!waited.body.contains("denied"), "{waited:?}");
+    });
+}
+
+/// One who listens too often is refused; others still get in.
+#[test]
+fn nobody_keeps_the_others_from_listening() {
+    let house = House::new();
+    let listen = |token: &str| {
+        let mut stream =
+            house
+                .served
+                .rest_stream("GET /approvals/events", token, &[], &Value::Null);
+        let mut bytes = [0; 64];
+        let read = stream.read(&mut bytes).unwrap();
+        let line = String::from_utf8_lossy(&bytes[..read]).into_owned();
+        (stream, line.split(' ').nth(1).unwrap_or("").to_owned())
+    };
+    let first: Vec<_> = (0..16).map(|_| listen(&house.bob)).collect();
+    assert!(first.iter().all(|(_, status)| status == "200"));
+    assert_eq!(listen(&house.bob).1, "429");
+    assert_eq!(listen(&house.root).1, "200");
+    drop(first);
+    eventually("there is room again", || listen(&house.bob).1 == "200");
+}
+
+/// What a person writes into the config holds for a server that runs.
+#[test]
+fn a_rule_is_taken_in_while_the_server_runs() {
+    let house = House::new();
+    let call = |name: &str| {
+        let arguments = json!({"name": "stamp", "params": {"name": name}});
+        let params =
+            crate::mcp::server::modern(json!({"name": "glee_tool", "arguments": arguments}));
+        let authorization = format!("Bearer {}", house.agent);
+        let reply = house.served.post(
+            &[
+                ("Authorization", &authorization),
+                ("MCP-Protocol-Version", "2026-07-28"),
+                ("Mcp-Method", "tools/call"),
+                ("Mcp-Name", "glee_tool"),
+            ],
+            &json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}),
+        );
+        reply.body
+    };
+    assert!(call("a").contains("APPROVAL_REQUIRED"), "{}", call("a"));
+    let rule = "rules: [{name: never, tools: [stamp], decision: deny}]\n";
+    house.stage.scene.write(".glee/config.yml", rule);
+    eventually("the rule holds", || call("a").contains("RULE_DENIED"));
+    // One that cannot be read takes nothing back.
+    let before = house.served.said().len();
+    house.stage.scene.write(".glee/config.yml", "rules: [\n");
+    eventually("it is told", || house.served.said().len() > before);
+    assert!(call("a").contains("RULE_DENIED"), "{}", call("a"));
+    house.stage.scene.write(".glee/config.yml", "");
+    eventually("it is taken out", || {
+        call("a").contains("APPROVAL_REQUIRED")
+    });
+    assert_eq!(house.stage.ran(), Vec::<String>::new());
+}

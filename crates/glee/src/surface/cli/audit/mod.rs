@@ -6,6 +6,7 @@ mod recorded;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use glee_core::name::spelled_out;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp};
@@ -13,7 +14,6 @@ use serde_json::{Value, json};
 
 use super::status::Status;
 use super::{Session, print};
-use crate::approve::terminal::visible;
 use crate::project::Project;
 use crate::store::journal::{self, Follow, Place};
 use export::Format;
@@ -225,11 +225,11 @@ fn verify(project: &Project, json: bool) -> anyhow::Result<Status> {
                 0 => String::new(),
                 line => format!(":{line}"),
             };
-            let (file, what) = (visible(&it.file), visible(&it.what));
+            let (file, what) = (spelled_out(&it.file), spelled_out(&it.what));
             print::out(&format!("{file}{line}: event {}: {what}", it.seq))?;
         }
         for note in &report.notes {
-            print::out(&format!("note: {}", visible(note)))?;
+            print::out(&format!("note: {}", spelled_out(note)))?;
         }
         let events = print::plural(report.events as usize, "event");
         match report.problems.is_empty() {

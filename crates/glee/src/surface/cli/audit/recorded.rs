@@ -1,9 +1,8 @@
 //! An event, as the journal tells it.
 
+use glee_core::name::spelled_out;
 use jiff::Timestamp;
 use serde_json::Value;
-
-use crate::approve::terminal::visible;
 
 pub(crate) struct Recorded(Value);
 
@@ -36,7 +35,7 @@ impl Recorded {
 
     /// Safe to show, and on one line.
     pub(crate) fn shown(&self, key: &str) -> String {
-        visible(self.text(key))
+        spelled_out(self.text(key))
     }
 
     /// To the second.
@@ -50,7 +49,7 @@ impl Recorded {
 
     pub(crate) fn args(&self) -> String {
         match (self.0.get("args"), self.0["args_bytes"].as_u64()) {
-            (Some(args), _) => visible(&args.to_string()),
+            (Some(args), _) => spelled_out(&args.to_string()),
             (None, Some(bytes)) => format!("{bytes} bytes, too many to be kept"),
             (None, None) => "none".to_owned(),
         }
@@ -89,12 +88,12 @@ impl Recorded {
             lines.push(format!("  arguments  {}", self.args()));
         }
         for step in self.0["trail"].as_array().into_iter().flatten() {
-            let text = |key: &str| visible(step[key].as_str().unwrap_or_default());
+            let text = |key: &str| spelled_out(step[key].as_str().unwrap_or_default());
             let line = format!("  {}: {} {}", text("by"), text("decision"), text("reason"));
             lines.push(line.trim_end().to_owned());
         }
         if let Some(by) = self.0["sandbox"]["by"].as_str() {
-            lines.push(format!("  held by  {}", visible(by)));
+            lines.push(format!("  held by  {}", spelled_out(by)));
         }
         let message = self.shown("message");
         if !message.is_empty() {

@@ -1,51 +1,56 @@
 //! How many may be inside at once: in all, and of one caller, so that none can keep the others out.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-pub(super) struct Turnstile {
+#[derive(Clone)]
+pub(super) struct Turnstile(Arc<Inside>);
+
+struct Inside {
     most: usize,
     most_of_one: usize,
-    inside: Mutex<HashMap<String, usize>>,
+    of: Mutex<HashMap<String, usize>>,
 }
 
 impl Turnstile {
     pub(super) fn new(most: usize, most_of_one: usize) -> Turnstile {
-        Turnstile {
+        Turnstile(Arc::new(Inside {
             most,
             most_of_one,
-            inside: Mutex::default(),
-        }
+            of: Mutex::default(),
+        }))
     }
 
     /// One more of this caller, until the pass is dropped; nothing when there is no room.
-    pub(super) fn enter<'a>(&'a self, caller: &str) -> Option<Pass<'a>> {
-        let mut inside = self.lock();
+    pub(super) fn enter(&self, caller: &str) -> Option<Pass> {
+        let mut inside = self.0.lock();
         let all: usize = inside.values().sum();
         let own = inside.get(caller).copied().unwrap_or(0);
-        if all >= self.most || own >= self.most_of_one {
+        if all >= self.0.most || own >= self.0.most_of_one {
             return None;
         }
         inside.insert(caller.to_owned(), own + 1);
         Some(Pass {
-            turnstile: self,
+            inside: self.0.clone(),
             caller: caller.to_owned(),
         })
     }
+}
 
+impl Inside {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, usize>> {
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+        self.of.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-pub(super) struct Pass<'a> {
-    turnstile: &'a Turnstile,
+pub(super) struct Pass {
+    inside: Arc<Inside>,
     caller: String,
 }
 
-impl Drop for Pass<'_> {
+impl Drop for Pass {
     fn drop(&mut self) {
-        let mut inside = self.turnstile.lock();
+        let mut inside = self.inside.lock();
         match inside.get_mut(&self.caller) {
             Some(count) if *count > 1 => *count -= 1,
             _ => {

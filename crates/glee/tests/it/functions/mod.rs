@@ -1,0 +1,444 @@
+//! Tools as functions of a model's provider: listed, called and answered in its words.
+
+mod corpus;
+mod rules;
+mod types;
+
+use glee::dialect::function::{Export, Format, export};
+use glee::dialect::manifest;
+use glee_core::model::ToolSpec;
+use serde_json::{Value, json};
+
+use crate::mcp::server::{Served, eventually, glee};
+use crate::support::{Scene, json as output_json, stderr, stdout};
+
+/// A tool that takes what the schema says.
+fn tool(name: &str, schema: &Value) -> String {
+    json!({
+        "name": name,
+        "description": "Print its arguments",
+        "kind": "command",
+        "version": 1,
+        "inputs": {"schema": schema},
+        "outputs": {"format": "json"},
+        "exec": {"command": {"entrypoint": "cat", "stdin": "${args}"}},
+        "permissions": {"network": false},
+        "approval": {"required": false},
+    })
+    .to_string()
+}
+
+/// The same, printing these arguments.
+fn echo(name: &str, schema: &Value) -> String {
+    let properties = schema["properties"].as_object();
+    let names = properties.into_iter().flatten().map(|it| it.0);
+    let stdin: Value = names
+        .map(|it| (it.clone(), json!(format!("${{{it}}}"))))
+        .collect::<serde_json::Map<_, _>>()
+        .into();
+    tool(name, schema).replace("\"${args}\"", &stdin.to_string())
+}
+
+fn spec(name: &str, schema: &Value) -> ToolSpec {
+    let text = tool(name, schema).replace("\"${args}\"", "{}");
+    let read = manifest::read(&text, name, "tool.yml".as_ref());
+    let problems = read.problems;
+    read.model
+        .unwrap_or_else(|| panic!("{schema}: {problems:?}"))
+}
+
+/// One function out of an export: its name, its schema, and whether it is strict.
+struct Function {
+    name: String,
+    schema: Option<Value>,
+    strict: bool,
+}
+
+fn functions(format: Format, export: &Export) -> Vec<Function> {
+    let list = match format {
+        Format::Gemini => &export.tools[0]["functionDeclarations"],
+        _ => &export.tools,
+    };
+    let all = list.as_array().unwrap().iter();
+    all.map(|it| {
+        let (function, schema) = match format {
+            Format::OpenAi | Format::ToolResult => (&it["function"], "parameters"),
+            Format::OpenAiResponses | Format::Gemini => (it, "parameters"),
+            Format::Anthropic => (it, "input_schema"),
+        };
+        assert!(function["description"].is_string(), "{it}");
+        Function {
+            name: function["name"].as_str().unwrap().to_owned(),
+            schema: function.get(schema).cloned(),
+            strict: function["strict"] == true,
+        }
+    })
+    .collect()
+}
+
+/// Every provider takes every tool that it is given, and every tool is given or told to be left out.
+#[test]
+fn one_tool_never_breaks_the_list() {
+    let corpus = corpus::schemas();
+    assert!(corpus.len() >= 200, "{}", corpus.len());
+    let names: Vec<String> = (0..corpus.len()).map(|it| format!("t{it}")).collect();
+    let specs: Vec<ToolSpec> = names
+        .iter()
+        .zip(&corpus)
+        .map(|(name, schema)| spec(name, schema))
+        .collect();
+    let specs: Vec<&ToolSpec> = specs.iter().collect();
+    for format in [
+        Format::OpenAi,
+        Format::OpenAiResponses,
+        Format::Anthropic,
+        Format::Gemini,
+    ] {
+        for strict in [false, true] {
+            let export = export(format, strict, &specs);
+            let listed = functions(format, &export);
+            for (at, name) in names.iter().enumerate() {
+                let said = |what: &str| {
+                    export
+                        .report
+                        .iter()
+                        .any(|it| it.tool.as_ref() == Some(name) && it.what.contains(what))
+                };
+                let Some(found) = listed.iter().find(|it| it.name == *name) else {
+                    assert!(said("left out"), "{name} is missing: {}", corpus[at]);
+                    continue;
+                };
+                if strict && format != Format::Gemini {
+                    assert_ne!(found.strict, said("not strict"), "{name}");
+                }
+                let problems = rules::problems(format, found.strict, found.schema.as_ref());
+                assert!(
+                    problems.is_empty(),
+                    "{format:?} {strict} {name}: {problems:?}\nfrom {}\nto {:?}",
+                    corpus[at],
+                    found.schema
+                );
+            }
+            let left_out = names.len() - listed.len();
+            assert!(left_out <= 4, "{format:?} {strict}: {left_out} left out");
+        }
+    }
+}
+
+/// What the rules are for: each of these would break a whole list.
+#[test]
+fn the_rules_find_what_providers_refuse() {
+    let object = |properties: Value| json!({"type": "object", "properties": properties});
+    for (format, strict, schema) in [
+        (
+            Format::OpenAi,
+            true,
+            object(json!({"a": {"type": "string"}})),
+        ),
+        (
+            Format::OpenAi,
+            false,
+            json!({"type": "object", "anyOf": [{"required": ["a"]}]}),
+        ),
+        (
+            Format::OpenAi,
+            false,
+            object(json!({"a": {"type": "array"}})),
+        ),
+        (
+            Format::Anthropic,
+            false,
+            object(json!({"a b": {"type": "string"}})),
+        ),
+        (
+            Format::Gemini,
+            false,
+            object(json!({"a": {"type": "string"}})),
+        ),
+        (
+            Format::Gemini,
+            false,
+            json!({"type": "OBJECT", "properties": {"a": {"$ref": "#"}}}),
+        ),
+    ] {
+        let found = rules::problems(format, strict, Some(&schema));
+        assert!(!found.is_empty(), "{format:?} {strict} {schema}");
+    }
+}
+
+#[test]
+fn names_are_mapped_and_back() {
+    let scene = Scene::new();
+    let schema =
+        json!({"type": "object", "properties": {"a": {"type": "string", "description": "a"}}});
+    for name in ["größe", "7up", "plain"] {
+        let path = format!(".glee/tools/{name}/tool.yml");
+        scene.write(&path, &echo(name, &schema));
+    }
+    for (format, expected) in [
+        ("openai", ["7up", "gr__e", "plain"]),
+        ("gemini", ["_7up", "gr__e", "plain"]),
+    ] {
+        let exported = output_json(&scene.glee(&["export", format]));
+        let format = Format::named(format).unwrap();
+        let export = Export {
+            tools: exported,
+            report: Vec::new(),
+        };
+        let mut names: Vec<String> = functions(format, &export)
+            .into_iter()
+            .map(|it| it.name)
+            .collect();
+        names.sort();
+        assert_eq!(names, expected);
+        for name in expected {
+            let call = match format {
+                Format::Gemini => json!({"functionCall": {"name": name, "args": {"a": "x"}}}),
+                _ => json!({"id": "1", "function": {"name": name, "arguments": "{\"a\": \"x\"}"}}),
+            };
+            let call = call.to_string();
+            let output = scene.glee(&["call", "--format", format.name(), &call]);
+            assert_eq!(output.status.code(), Some(0), "{name}: {}", stderr(&output));
+            assert!(stdout(&output).contains('x'), "{name}: {}", stdout(&output));
+        }
+    }
+}
+
+/// What a model says within a strict schema arrives as the tool's own schema wants it.
+#[test]
+fn strict_arguments_find_their_way_back() {
+    let scene = Scene::new();
+    let schema = json!({
+        "type": "object",
+        "required": ["must"],
+        "additionalProperties": false,
+        "properties": {
+            "must": {"type": "string", "description": "d"},
+            "may": {"type": "integer", "description": "d"},
+            "null_too": {"type": ["string", "null"], "description": "d"},
+            "map": {"type": "object", "additionalProperties": {"type": "integer"}, "description": "d"},
+            "list": {"type": "array", "description": "d", "items": {
+                "type": "object", "additionalProperties": false,
+                "properties": {"x": {"type": "integer"}, "y": {"type": "object"}},
+            }},
+        },
+    });
+    scene.write(".glee/tools/t/tool.yml", &echo("t", &schema));
+    let said = json!({
+        "must": "m", "may": null, "null_too": null, "map": "{\"a\": 1}",
+        "list": [{"x": null, "y": "{\"z\": []}"}],
+    });
+    let expected = json!({
+        "must": "m", "null_too": null, "map": {"a": 1}, "list": [{"y": {"z": []}}],
+    });
+    let call = json!({"type": "tool_use", "id": "toolu_1", "name": "t", "input": said});
+    let answer = |format: &str, call: &Value| {
+        let output = scene.glee(&["call", "--format", format, "--strict", &call.to_string()]);
+        assert_eq!(
+            output.status.code(),
+            Some(0),
+            "{}{}",
+            stderr(&output),
+            stdout(&output)
+        );
+        output_json(&output)
+    };
+    let openai = json!({"id": "c", "type": "function", "function": {"name": "t", "arguments": said.to_string()}});
+    let answered = answer("openai", &openai);
+    let value: Value = serde_json::from_str(answered["content"].as_str().unwrap()).unwrap();
+    assert_eq!(value, expected);
+    assert_eq!(answered["role"], "tool");
+    assert_eq!(answered["tool_call_id"], "c");
+    // Anthropic leaves out what is absent.
+    let mut call = call;
+    call["input"] = json!({"must": "m", "map": "{\"a\": 1}"});
+    let answered = answer("anthropic", &call);
+    assert_eq!(answered["tool_use_id"], "toolu_1");
+    assert_eq!(answered["is_error"], false);
+    let value: Value = serde_json::from_str(answered["content"].as_str().unwrap()).unwrap();
+    assert_eq!(value, json!({"must": "m", "map": {"a": 1}}));
+}
+
+/// Every form of a call and of its answer; a failure is an answer too.
+#[test]
+fn calls_are_answered_in_their_own_words() {
+    let scene = Scene::new();
+    let schema = json!({"type": "object", "required": ["a"], "properties": {"a": {"type": "string", "description": "a"}}});
+    scene.write(".glee/tools/t/tool.yml", &echo("t", &schema));
+    let call = |format: &str, call: Value, code: i32| {
+        let output = scene.glee(&["call", "--format", format, &call.to_string()]);
+        assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
+        output_json(&output)
+    };
+    let value = json!({"a": "x"}).to_string();
+    let chat =
+        json!({"id": "c1", "type": "function", "function": {"name": "t", "arguments": value}});
+    assert_eq!(
+        call("openai", chat.clone(), 0),
+        json!({"role": "tool", "tool_call_id": "c1", "content": value})
+    );
+    let message = json!({"role": "assistant", "tool_calls": [chat, chat]});
+    assert_eq!(call("openai", message, 0).as_array().unwrap().len(), 2);
+    assert_eq!(
+        call("tool-result", chat.clone(), 0),
+        json!({"tool_call_id": "c1", "output": value, "success": true})
+    );
+    let responses =
+        json!({"type": "function_call", "call_id": "c2", "name": "t", "arguments": value});
+    let list = json!([{"type": "reasoning"}, responses]);
+    assert_eq!(
+        call("openai-responses", list, 0),
+        json!([{"type": "function_call_output", "call_id": "c2", "output": value}])
+    );
+    let anthropic = json!({"content": [
+        {"type": "text", "text": "I call it."},
+        {"type": "tool_use", "id": "u", "name": "t", "input": {"a": "x"}},
+    ]});
+    assert_eq!(
+        call("anthropic", anthropic, 0),
+        json!([{"type": "tool_result", "tool_use_id": "u", "content": value, "is_error": false}])
+    );
+    let gemini = json!({"functionCall": {"id": "g", "name": "t", "args": {"a": "x"}}});
+    let answered = call("gemini", gemini, 0);
+    assert_eq!(
+        answered["functionResponse"]["response"]["output"],
+        json!({"a": "x"})
+    );
+    assert_eq!(answered["functionResponse"]["id"], "g");
+    // What is wrong is for the model to know.
+    for (arguments, code, what) in [
+        ("{}", 2, "INVALID_INPUT"),
+        ("{\"a\": 1}", 2, "INVALID_INPUT"),
+        ("{\"a\": \"x\", \"a\": \"y\"}", 2, "INVALID_INPUT"),
+        ("[]", 2, "INVALID_INPUT"),
+        ("{", 2, "INVALID_INPUT"),
+    ] {
+        let wrong = json!({"id": "c", "function": {"name": "t", "arguments": arguments}});
+        let answered = call("tool-result", wrong, code);
+        assert_eq!(answered["success"], false, "{arguments}");
+        assert!(
+            answered["error"].as_str().unwrap().starts_with(what),
+            "{answered}"
+        );
+    }
+    let unknown = json!({"id": "c", "function": {"name": "nope", "arguments": "{}"}});
+    let answered = call("openai", unknown, 2);
+    assert!(
+        answered["content"]
+            .as_str()
+            .unwrap()
+            .starts_with("NOT_FOUND"),
+        "{answered}"
+    );
+    let nothing = scene.glee(&["call", "--format", "openai", "{\"a\": 1}"]);
+    assert_eq!(nothing.status.code(), Some(2));
+    assert!(
+        stderr(&nothing).contains("there is no call in it"),
+        "{}",
+        stderr(&nothing)
+    );
+}
+
+/// The same over HTTP, for those who may.
+#[test]
+fn exports_and_calls_over_rest() {
+    let scene = Scene::new();
+    let schema =
+        json!({"type": "object", "properties": {"a": {"type": "string", "description": "a"}}});
+    scene.write(".glee/tools/t/tool.yml", &echo("t", &schema));
+    let served = Served::guarded(&scene);
+    let agent = glee(&scene, &["token", "create", "agent"]);
+    let reader = glee(
+        &scene,
+        &["token", "create", "reader", "--scope", "read_registry"],
+    );
+    eventually("both are let in", || {
+        served.admits(&agent) && served.admits(&reader)
+    });
+    let send = |line: &str, token: &str, body: &Value| {
+        let reply = served.rest(line, token, &[], body);
+        let answer: Value =
+            serde_json::from_str(&reply.body).unwrap_or_else(|_| panic!("{reply:?}"));
+        (reply.status, answer)
+    };
+    for format in [
+        "openai",
+        "openai-responses",
+        "anthropic",
+        "gemini",
+        "mcp",
+        "openapi",
+    ] {
+        let line = format!("GET /export/{format}?strict=true");
+        let (status, answer) = send(&line, &reader, &Value::Null);
+        assert_eq!(status, 200, "{answer}");
+        assert!(
+            answer["value"]["tools"]
+                .to_string()
+                .contains("Print its arguments"),
+            "{answer}"
+        );
+    }
+    let (status, answer) = send("GET /export/nope", &reader, &Value::Null);
+    assert_eq!(
+        (status, &answer["error"]["code"]),
+        (400, &json!("INVALID_INPUT"))
+    );
+    let (status, _) = send("GET /export/openai?only=nope", &reader, &Value::Null);
+    assert_eq!(status, 404);
+    let call = json!({"type": "tool_use", "id": "u", "name": "t", "input": {"a": "x"}});
+    let (status, answer) = send("POST /call/anthropic", &agent, &call);
+    assert_eq!(
+        (status, &answer["tool_use_id"]),
+        (200, &json!("u")),
+        "{answer}"
+    );
+    let (status, answer) = send("POST /run/t", &agent, &json!({"a": "x"}));
+    assert_eq!(
+        (status, &answer["value"]),
+        (200, &json!({"a": "x"})),
+        "{answer}"
+    );
+    let (status, answer) = send("POST /run/t", &agent, &json!({"a": 1}));
+    assert_eq!(
+        (status, &answer["error"]["code"]),
+        (400, &json!("INVALID_INPUT")),
+        "{answer}"
+    );
+    // Who may only look calls nothing.
+    let log = || std::fs::read_to_string(scene.root.join(".glee/audit/tools.log")).unwrap();
+    let before = log();
+    for (line, body) in [
+        ("POST /call/anthropic", call),
+        ("POST /run/t", json!({"a": "x"})),
+    ] {
+        let (status, answer) = send(line, &reader, &body);
+        assert_eq!(
+            (status, &answer["error"]["code"]),
+            (403, &json!("PERMISSION_DENIED"))
+        );
+    }
+    assert_eq!(log(), before);
+    let reply = served.rest("GET /export/openai", "nobody's", &[], &Value::Null);
+    assert_eq!(reply.status, 401);
+}
+
+/// What a tool may not do, it may not do as a function either.
+#[test]
+fn a_function_passes_the_same_gate() {
+    let scene = Scene::new();
+    let text = tool("t", &json!({"type": "object"})).replace("\"${args}\"", "{}");
+    let asks = text.replace(
+        "{\"required\":false}",
+        "{\"required\":true,\"reason\":\"it matters\"}",
+    );
+    assert_ne!(text, asks);
+    scene.write(".glee/tools/t/tool.yml", &asks);
+    let call = json!({"id": "c", "function": {"name": "t", "arguments": "{}"}}).to_string();
+    let output = scene.glee(&["call", "--format", "openai", &call]);
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    let answer = output_json(&output);
+    let content = answer["content"].as_str().unwrap();
+    assert!(content.starts_with("APPROVAL_REQUIRED"), "{content}");
+    assert!(content.contains("approval_id"), "{content}");
+}
