@@ -650,7 +650,14 @@ fn ad_04_a_torn_end_is_set_aside_and_told() {
     let mut file = File::options().append(true).open(books.journal()).unwrap();
     file.write_all(torn.as_bytes()).unwrap();
     drop(file);
+    let report = books.is_whole(5);
+    assert!(report.notes[0].contains("half a line"), "{report:?}");
+    // Behind a line that is missing it is no trace of a crash.
+    let whole = fs::read(books.journal()).unwrap();
+    let cut = whole.len() - torn.len() - 1;
+    fs::write(books.journal(), &whole[..cut]).unwrap();
     assert!(!books.verify().problems.is_empty());
+    fs::write(books.journal(), &whole).unwrap();
     books.record(&books.audit(), 1);
     let report = books.is_whole(6);
     let name = report.notes[0].split(':').next().unwrap();
@@ -834,6 +841,25 @@ fn ad_06_a_full_journal_gets_a_number_and_the_chain_goes_on() {
             .join(format!("journal-{number:06}.jsonl"))
     };
     assert!(full(5).exists() && !full(99).exists());
+    // So does the log for people, and no line of it is lost.
+    let logs = fs::read_dir(&books.place.directory).unwrap().flatten();
+    let logs: Vec<PathBuf> = logs
+        .map(|it| it.path())
+        .filter(|it| it.extension().is_some_and(|it| it == "log"))
+        .collect();
+    let text: String = logs
+        .iter()
+        .map(|it| fs::read_to_string(it).unwrap())
+        .collect();
+    assert_eq!(text.lines().count(), 60);
+    assert!(logs.len() > 1 && logs.contains(&books.place.directory.join("tools-000001.log")));
+    for log in &logs {
+        assert!(
+            fs::metadata(log).unwrap().len() <= 4096,
+            "{}",
+            log.display()
+        );
+    }
     for file in [full(1), full(5), books.journal(), books.head()] {
         let found = fs::metadata(&file).unwrap();
         assert!(found.len() <= 4096, "{}", file.display());

@@ -3,7 +3,7 @@
 //! `[2026-01-09T15:00:10Z] TOOL_EXECUTED name=weather params={location:"NYC"} status=success …`
 
 use std::fmt::Write as _;
-use std::fs::{File, OpenOptions};
+use std::fs::{self, DirEntry, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use std::time::SystemTime;
 
 use glee_core::event::{Event, What};
 use glee_core::name::is_invisible;
-use rustix::fs::OFlags;
+use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 use serde_json::{Map, Value};
 
 use crate::store::kept::{Kept, Writing};
@@ -64,19 +64,27 @@ pub(super) struct Log {
     kept: Kept,
     /// Its length after the last line of ours.
     end: u64,
+    /// A log that would grow beyond this gets a number, and the next one is begun.
+    rotate: u64,
 }
 
 impl Log {
-    pub(super) fn new(path: PathBuf) -> Log {
+    pub(super) fn new(path: PathBuf, rotate: u64) -> Log {
         Log {
             kept: Kept::new(path, Writing::AtTheEnd),
             end: 0,
+            rotate,
         }
     }
 
-    /// Gives what is needed to take the line back.
+    /// Gives what is needed to take the line back. Nobody else writes meanwhile.
     pub(super) fn append(&mut self, line: &str) -> io::Result<Written> {
-        let now = self.kept.now()?;
+        let mut now = self.kept.now()?;
+        if now.length > 0 && now.length + line.len() as u64 > self.rotate {
+            now.file.sync_data()?;
+            self.set_aside()?;
+            now = self.kept.now()?;
+        }
         let written = Written(now.file.clone(), now.length);
         // A line that was torn off by a crash or a full disk must not take this one with it.
         let mut last = [b'\n'];
@@ -98,6 +106,21 @@ impl Log {
 
     pub(super) fn file(&mut self) -> io::Result<Arc<File>> {
         Ok(self.kept.now()?.file)
+    }
+
+    fn set_aside(&self) -> io::Result<()> {
+        let path = self.kept.path();
+        let directory = path.parent().unwrap_or(Path::new("/"));
+        let number = |entry: io::Result<DirEntry>| {
+            let name = entry.ok()?.file_name().into_string().ok()?;
+            let digits = name.strip_prefix("tools-")?.strip_suffix(".log")?;
+            digits.parse::<u64>().ok()
+        };
+        let last = fs::read_dir(directory)?.filter_map(number).max();
+        let next = last.unwrap_or(0).saturating_add(1);
+        let full = directory.join(format!("tools-{next:06}.log"));
+        renameat_with(CWD, path, CWD, &full, RenameFlags::NOREPLACE)?;
+        Ok(())
     }
 }
 
@@ -329,7 +352,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("tools.log");
         std::fs::write(&path, "[torn").unwrap();
-        let mut log = Log::new(path.clone());
+        let mut log = Log::new(path.clone(), u64::MAX);
         log.append("one\n").unwrap();
         log.append("two\n").unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
@@ -341,7 +364,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("tools.log");
         let lines = |path: &Path| std::fs::read_to_string(path).unwrap().lines().count();
-        let mut log = Log::new(path.clone());
+        let mut log = Log::new(path.clone(), u64::MAX);
         log.append("one\n").unwrap();
         let moved = path.with_extension("old");
         std::fs::rename(&path, &moved).unwrap();

@@ -3,9 +3,9 @@
 
 use std::fs::File;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,9 @@ use super::text::Log;
 const PATIENCE: Duration = Duration::from_secs(4);
 /// How long events are gathered before they are forced to disk together.
 const GATHERED: Duration = Duration::from_millis(50);
+/// How long one looks for an answer, or for the next event, before one goes to sleep. To be woken takes
+/// about as long, and to write an event takes less.
+const GLANCE: Duration = Duration::from_micros(40);
 /// Events that are written at once.
 const MOST_AT_ONCE: usize = 256;
 /// Events that wait at once; when there are more, something hangs.
@@ -38,6 +41,7 @@ pub(super) enum OnDisk {
 pub(super) struct Writer {
     jobs: SyncSender<Job>,
     is_there: Arc<AtomicBool>,
+    unanswered: Arc<AtomicUsize>,
 }
 
 struct Job {
@@ -47,12 +51,15 @@ struct Job {
     /// Whose move it is; see below.
     state: Arc<AtomicU8>,
     answer: Mutex<Option<oneshot::Sender<Result<(), String>>>>,
+    unanswered: Arc<AtomicUsize>,
 }
 
 /// An event that was handed in, and its answer.
 pub(super) struct Handed {
     state: Arc<AtomicU8>,
     answered: oneshot::Receiver<Result<(), String>>,
+    /// Nothing else waits to be written.
+    is_alone: bool,
 }
 
 /// A job waits, until either the writer takes it or its caller gives it up.
@@ -72,7 +79,11 @@ impl Writer {
                 run(&settings, &todo);
             })
             .map_err(|err| format!("no thread to write it: {err}"))?;
-        Ok(Writer { jobs, is_there })
+        Ok(Writer {
+            jobs,
+            is_there,
+            unanswered: Arc::default(),
+        })
     }
 
     pub(super) fn is_there(&self) -> bool {
@@ -87,18 +98,24 @@ impl Writer {
     ) -> Result<Handed, String> {
         let (answer, answered) = oneshot::channel();
         let state = Arc::new(AtomicU8::new(WAITS));
+        let before = self.unanswered.fetch_add(1, Ordering::AcqRel);
         let job = Job {
             text,
             entry,
             on_disk,
             state: state.clone(),
             answer: Mutex::new(Some(answer)),
+            unanswered: self.unanswered.clone(),
         };
         self.jobs.try_send(job).map_err(|err| match err {
             TrySendError::Full(_) => "too many events wait to be written".to_owned(),
             TrySendError::Disconnected(_) => gone(),
         })?;
-        Ok(Handed { state, answered })
+        Ok(Handed {
+            state,
+            answered,
+            is_alone: before == 0,
+        })
     }
 }
 
@@ -109,7 +126,15 @@ fn gone() -> String {
 impl Handed {
     /// Waits for the answer, for so long and no longer.
     pub(super) async fn answer(self) -> Result<(), String> {
-        let Handed { state, answered } = self;
+        let Handed {
+            state,
+            mut answered,
+            is_alone,
+        } = self;
+        // Where many wait, the thread has others to serve meanwhile.
+        if is_alone && let Some(answer) = glance(|| answered.try_recv().ok()) {
+            return answer;
+        }
         match tokio::time::timeout(PATIENCE, answered).await {
             Ok(answer) => answer.unwrap_or_else(|_| Err(gone())),
             Err(_) => Err(give_up(&state)),
@@ -121,6 +146,7 @@ impl Handed {
         let Handed {
             state,
             mut answered,
+            ..
         } = self;
         let began = Instant::now();
         loop {
@@ -133,6 +159,21 @@ impl Handed {
                 Err(TryRecvError::Empty) => return Err(give_up(&state)),
             }
         }
+    }
+}
+
+/// Looks for something that comes within moments, if it comes. Where there is only one processor, looking
+/// would keep it from coming.
+fn glance<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    static SEVERAL: LazyLock<bool> =
+        LazyLock::new(|| thread::available_parallelism().is_ok_and(|it| it.get() > 1));
+    let began = Instant::now();
+    loop {
+        let seen = look();
+        if seen.is_some() || !*SEVERAL || began.elapsed() > GLANCE {
+            return seen;
+        }
+        std::hint::spin_loop();
     }
 }
 
@@ -151,9 +192,16 @@ impl Job {
 
     fn answer(&self, answer: Result<(), String>) {
         if let Some(waits) = lock(&self.answer).take() {
+            self.unanswered.fetch_sub(1, Ordering::AcqRel);
             // Nobody may be waiting any more.
             let _ = waits.send(answer);
         }
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        self.answer(Err(gone()));
     }
 }
 
@@ -177,7 +225,8 @@ fn run(settings: &Settings, todo: &Receiver<Job>) {
     if let Some(desk) = &mut desk {
         desk.journal.open_what_is_there();
     }
-    while let Ok(first) = todo.recv() {
+    let mut next = todo.recv().ok();
+    while let Some(first) = next {
         let mut batch = vec![first];
         batch.extend(todo.try_iter().take(MOST_AT_ONCE - 1));
         if desk.is_none() {
@@ -189,6 +238,9 @@ fn run(settings: &Settings, todo: &Receiver<Job>) {
         if let Some(desk) = &mut desk {
             desk.write(&batch);
         }
+        drop(batch);
+        // A call ends soon after it has begun.
+        next = glance(|| todo.try_recv().ok()).or_else(|| todo.recv().ok());
     }
 }
 
@@ -197,7 +249,7 @@ impl Desk {
     fn new(settings: &Settings) -> io::Result<Desk> {
         let place = settings.place()?;
         Ok(Desk {
-            log: Log::new(place.directory.join("tools.log")),
+            log: Log::new(place.directory.join("tools.log"), settings.rotate_bytes),
             journal: Journal::new(place, settings.rotate_bytes),
             syncer: Syncer::default(),
         })
