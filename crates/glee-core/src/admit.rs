@@ -16,7 +16,7 @@ use crate::json;
 use crate::model::{Approval, Exec, ToolSpec};
 use crate::outcome::{Failure, FailureKind};
 use crate::permission::{Grant, Network, SecretNeed};
-use crate::policy::{self, Case, Decision, Rules, Verdict};
+use crate::policy::{self, Case, Decision, Rules, Said, Verdict};
 use crate::port::{
     Approvals, Approver, Caller, Cancel, Consent, Deed, Files, Matter, Opinion, Party, Principles,
     Reviews, Secrets,
@@ -82,6 +82,7 @@ pub struct Admitted {
     party: Arc<dyn Party>,
     consent: Consent,
     amended: bool,
+    agreed: bool,
 }
 
 impl Admitted {
@@ -132,6 +133,12 @@ impl Admitted {
         self.amended
     }
 
+    /// Whether a person has agreed to what the tool itself would ask for, or nobody need be asked. A
+    /// function that said that nobody must be asked may do nothing now that would ask.
+    pub fn is_agreed(&self) -> bool {
+        self.agreed
+    }
+
     /// What the tool's templates are filled with.
     pub fn scope(&self) -> Scope<'_> {
         Scope::new(&self.args, &self.secrets)
@@ -153,10 +160,10 @@ pub async fn admit(
     };
     let mut chosen = recalled.as_ref().and_then(Before::chosen);
     let mut amended = recalled.as_ref().is_some_and(Before::is_amended);
-    let consent = loop {
+    let (consent, agreed) = loop {
         fill(&spec, &mut args)?;
         check(&spec, &args)?;
-        let asks = judge(gate, &spec, &args, call, witness)?;
+        let Judged { asks, said } = judge(gate, &spec, &args, call, witness)?;
         let unsure = consult(gate, &spec, call, witness).await?;
         let asks = consent::because(asks.or(unsure), recalled.as_ref());
         let matter = Matter {
@@ -166,10 +173,18 @@ pub async fn admit(
         };
         match (chosen.take(), asks) {
             // What a person chose is judged again: a denial counts, but they are not asked twice.
-            (Some(chosen), _) => break chosen.keep(gate, &matter, witness)?,
-            (None, None) => break Consent::NotNeeded,
+            (Some(chosen), _) => {
+                // What they were not told they have not agreed to.
+                let agreed = match &said {
+                    Said::NotAsked => true,
+                    Said::Nobody => false,
+                    Said::Because(reason) => chosen.was_told(reason),
+                };
+                break (chosen.keep(gate, &matter, witness)?, agreed);
+            }
+            (None, None) => break (Consent::NotNeeded, said == Said::NotAsked),
             (None, Some(reason)) => match ask(gate, &matter, call, &reason, witness).await? {
-                Reply::Yes(consent) => break consent,
+                Reply::Yes(consent) => break (consent, said != Said::Nobody),
                 Reply::Instead(other, by) => {
                     amended |= other != args;
                     args = other;
@@ -195,6 +210,7 @@ pub async fn admit(
         cancel: call.cancel.clone(),
         party: call.party.clone(),
         amended,
+        agreed,
         consent,
         spec,
     })
@@ -222,7 +238,7 @@ pub async fn trial(
     let mut args = call.args.clone();
     fill(&spec, &mut args)?;
     check(&spec, &args)?;
-    let asks = judge(gate, &spec, &args, call, witness)?;
+    let Judged { asks, .. } = judge(gate, &spec, &args, call, witness)?;
     let unsure = consult(gate, &spec, call, witness).await?;
     if let Some(reason) = asks.or(unsure) {
         let why = format!("`{}` runs only when a person approves: {reason}", spec.name);
@@ -241,6 +257,7 @@ pub async fn trial(
         cancel: call.cancel.clone(),
         party: call.party.clone(),
         amended: false,
+        agreed: false,
         consent: Consent::NotNeeded,
         spec: Arc::new(spec),
     })
@@ -314,6 +331,7 @@ pub fn preview(gate: &Gate, spec: Arc<ToolSpec>, call: &Invocation) -> Result<Ad
         party: call.party.clone(),
         consent: Consent::NotNeeded,
         amended: false,
+        agreed: false,
         spec,
     })
 }
@@ -373,14 +391,20 @@ pub(crate) fn check_arguments(
     Err(Failure::new(FailureKind::InvalidInput, message).with("violations", listed))
 }
 
-/// `Some(reason)` when a person must be asked.
+/// What the rules say of a call that they do not deny.
+struct Judged {
+    /// Why a person must be asked, if one must.
+    asks: Option<String>,
+    said: Said,
+}
+
 fn judge(
     gate: &Gate,
     spec: &ToolSpec,
     args: &Map<String, Value>,
     call: &Invocation,
     witness: &mut dyn Witness,
-) -> Result<Option<String>, Failure> {
+) -> Result<Judged, Failure> {
     let case = Case::new(spec, args, &call.caller, &gate.root, &*gate.files);
     let objections = policy::objections(&gate.rules.now(), &case);
     for it in &objections {
@@ -389,15 +413,27 @@ fn judge(
             decision: it.decision.clone(),
         });
     }
-    let Some(Verdict { rule, decision }) = policy::strictest(&objections) else {
-        return Ok(None);
+    let said = case.said();
+    let asks = match policy::strictest(&objections) {
+        None => None,
+        Some(Verdict { rule, decision }) => match decision {
+            Decision::Allow => None,
+            Decision::Ask { reason } => Some(with_own(reason, &said)),
+            Decision::Deny { reason } => {
+                return Err(
+                    Failure::new(FailureKind::RuleDenied, reason).with("rule", rule.as_str())
+                );
+            }
+        },
     };
-    match decision {
-        Decision::Allow => Ok(None),
-        Decision::Ask { reason } => Ok(Some(reason.clone())),
-        Decision::Deny { reason } => {
-            Err(Failure::new(FailureKind::RuleDenied, reason).with("rule", rule.as_str()))
-        }
+    Ok(Judged { asks, said })
+}
+
+/// A person who is asked for another reason is told the tool's own as well, or would not know of it.
+fn with_own(reason: &str, said: &Said) -> String {
+    match said {
+        Said::Because(own) if !reason.contains(own.as_str()) => format!("{reason}; {own}"),
+        _ => reason.to_owned(),
     }
 }
 

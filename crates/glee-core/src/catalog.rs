@@ -22,6 +22,8 @@ pub struct Catalog(ArcSwap<Snapshot>);
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     tools: Shelf<ToolSpec>,
+    /// Tools that there could be, and what to do to have them.
+    absent: BTreeMap<String, String>,
     prompts: Shelf<Prompt>,
     resources: Shelf<Resource>,
     bundles: BTreeMap<Uuid, Arc<Bundle>>,
@@ -86,6 +88,25 @@ impl Snapshot {
         if !self.tools.broken.contains_key(&spec.name) {
             self.tools.good.entry(spec.name.clone()).or_insert(spec);
         }
+    }
+
+    /// For a tool whose name is nobody else's. Where a document has it too, nobody could tell which of them
+    /// is called, and neither is.
+    pub fn insert_built_in(&mut self, spec: Arc<ToolSpec>) {
+        let name = spec.name.clone();
+        let taken = self.tools.good.remove(&name).is_some();
+        match taken || self.tools.broken.contains_key(&name) {
+            false => drop(self.tools.good.insert(name, spec)),
+            true => {
+                let why = "a tool that comes with glee has this name; give it another one, or list the name under `builtins.disable`";
+                self.tools.broken.insert(name, why.to_owned());
+            }
+        }
+    }
+
+    /// For a tool that is not there, to tell whoever looks for it what to do.
+    pub fn mention(&mut self, name: &str, what_to_do: String) {
+        self.absent.insert(name.to_owned(), what_to_do);
     }
 
     pub fn insert_broken(&mut self, name: String, reason: String) {
@@ -253,11 +274,14 @@ impl Snapshot {
 
     pub fn find(&self, name: &str) -> Result<Arc<ToolSpec>, Failure> {
         self.is_on(name)?;
-        self.tools.find(
-            name,
-            "tool",
-            "run `glee list` to see the tools of this project",
-        )
+        let usual = "run `glee list` to see the tools of this project";
+        let found = self.tools.find(name, "tool", usual);
+        match (found, self.absent.get(name)) {
+            (Err(failure), Some(what_to_do)) if failure.kind == FailureKind::NotFound => {
+                Err(failure.hint(what_to_do))
+            }
+            (found, _) => found,
+        }
     }
 
     pub fn find_prompt(&self, name: &str) -> Result<Arc<Prompt>, Failure> {

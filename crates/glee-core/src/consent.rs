@@ -25,6 +25,8 @@ pub(crate) struct Chosen {
     id: Uuid,
     /// Who chose them, when that is not kept yet.
     by: Option<String>,
+    /// Why they were asked.
+    told: String,
 }
 
 pub(crate) enum Reply {
@@ -67,10 +69,11 @@ impl Before {
     }
 
     pub(crate) fn chosen(&self) -> Option<Chosen> {
-        match self.recalled {
-            Recalled::Approved { .. } => Some(Chosen {
+        match &self.recalled {
+            Recalled::Approved { reason, .. } => Some(Chosen {
                 id: self.id,
                 by: None,
+                told: reason.clone(),
             }),
             Recalled::Changed { .. } => None,
         }
@@ -93,6 +96,11 @@ pub(crate) fn because(asks: Option<String>, before: Option<&Before>) -> Option<S
 }
 
 impl Chosen {
+    /// Whether this was among the reasons that the person was given.
+    pub(crate) fn was_told(&self, reason: &str) -> bool {
+        self.told.contains(reason)
+    }
+
     /// The arguments were judged, and nothing speaks against them.
     pub(crate) fn keep(
         self,
@@ -138,8 +146,13 @@ pub(crate) async fn ask(
         return Ok(Reply::Yes(consent));
     }
     let (id, expires_at) = match gate.approvals.open(matter, reason)? {
-        Kept::Approved { id, args } => {
-            return Ok(Reply::Instead(args, Chosen { id, by: None }));
+        Kept::Approved { id, args, reason } => {
+            let chosen = Chosen {
+                id,
+                by: None,
+                told: reason,
+            };
+            return Ok(Reply::Instead(args, chosen));
         }
         Kept::Denied { id, reason } => {
             let reason = reason.clone();
@@ -185,8 +198,12 @@ pub(crate) async fn ask(
     let by = approver.name();
     match answer {
         Answer::Amended(args) => {
-            let by = Some(by.to_owned());
-            Ok(Reply::Instead(args, Chosen { id, by }))
+            let chosen = Chosen {
+                id,
+                by: Some(by.to_owned()),
+                told: reason.to_owned(),
+            };
+            Ok(Reply::Instead(args, chosen))
         }
         Answer::Approved | Answer::Lasting(_) => {
             gate.approvals.answer(id, matter, &answer, by)?;

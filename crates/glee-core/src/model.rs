@@ -65,7 +65,11 @@ pub enum Exec {
 
 /// A function of the program itself.
 #[derive(Clone)]
-pub struct Native(pub Arc<dyn Function>);
+pub struct Native {
+    pub function: Arc<dyn Function>,
+    /// What it needs that its permissions do not tell, in the words of `ALLOWED_TOOL_PERMS`.
+    pub needs: &'static [&'static str],
+}
 
 impl fmt::Debug for Native {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

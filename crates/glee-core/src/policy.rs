@@ -8,7 +8,7 @@ use arc_swap::ArcSwap;
 use serde_json::{Map, Value};
 
 use crate::ceiling;
-use crate::model::{Approval, ToolSpec};
+use crate::model::{Approval, Depends, ToolSpec};
 use crate::permission::Ceiling;
 use crate::port::{Caller, Files};
 use crate::rule::place::Ground;
@@ -29,6 +29,7 @@ pub struct Case<'a> {
     pub root: &'a Path,
     pub files: &'a dyn Files,
     reach: OnceCell<Reach>,
+    own: OnceCell<Option<String>>,
 }
 
 impl<'a> Case<'a> {
@@ -46,6 +47,7 @@ impl<'a> Case<'a> {
             root,
             files,
             reach: OnceCell::new(),
+            own: OnceCell::new(),
         }
     }
 
@@ -55,6 +57,25 @@ impl<'a> Case<'a> {
             .get_or_init(|| Reach::of(self.spec, self.args, self.root, self.files.home()))
     }
 
+    /// Why the tool itself says that a person must agree, where its arguments decide that. It is asked
+    /// once, so that what is then run can be held to what it said.
+    fn own(&self, depends: &Depends) -> Option<&str> {
+        let reason = || match (depends.0)(self.args, self.root) {
+            Ok(reason) => reason,
+            Err(why) => Some(format!("whether it must be asked cannot be told: {why}")),
+        };
+        self.own.get_or_init(reason).as_deref()
+    }
+
+    /// What the tool itself said, if a rule has asked it.
+    pub fn said(&self) -> Said {
+        match self.own.get() {
+            None => Said::NotAsked,
+            Some(None) => Said::Nobody,
+            Some(Some(reason)) => Said::Because(reason.clone()),
+        }
+    }
+
     pub fn ground(&self) -> Ground<'_> {
         Ground {
             root: self.root,
@@ -62,6 +83,15 @@ impl<'a> Case<'a> {
             files: self.files,
         }
     }
+}
+
+/// Whether a person must agree to a call, by the tool itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// It has no say in this call.
+    NotAsked,
+    Nobody,
+    Because(String),
 }
 
 /// One reason to stop or question a call.
@@ -202,11 +232,10 @@ impl Rule for ManifestApproval {
                     reason: format!("{reason} ({why})"),
                 },
             },
-            Approval::Depends(on) => match (on.0)(case.args, case.root) {
-                Ok(None) => Decision::Allow,
-                Ok(Some(reason)) => Decision::Ask { reason },
-                Err(why) => Decision::Ask {
-                    reason: format!("whether it must be asked cannot be told: {why}"),
+            Approval::Depends(on) => match case.own(on) {
+                None => Decision::Allow,
+                Some(reason) => Decision::Ask {
+                    reason: reason.to_owned(),
                 },
             },
         })

@@ -122,10 +122,10 @@ pub struct Ready<'a> {
     pub run: Later<'a, Result<Raw, Failure>>,
 }
 
-/// A tool that is a function of the program itself. It answers for its own permissions: no sandbox
-/// holds it.
+/// A tool that is a function of the program itself. It answers for its own permissions and its deadline:
+/// no sandbox holds it, but for the processes that it starts in one.
 pub trait Function: Send + Sync {
-    fn run<'a>(&'a self, call: &'a Admitted) -> Later<'a, Result<Raw, Failure>>;
+    fn hold<'a>(&'a self, call: &'a Admitted) -> Later<'a, Result<Ready<'a>, Failure>>;
 }
 
 /// Asks a person.
@@ -231,6 +231,8 @@ pub enum Kept {
     Approved {
         id: Uuid,
         args: Map<String, Value>,
+        /// Why they were asked.
+        reason: String,
     },
     Denied {
         id: Uuid,
@@ -244,6 +246,8 @@ pub enum Recalled {
         args: Map<String, Value>,
         /// Whether they are others than the caller asked for.
         amended: bool,
+        /// Why the person was asked.
+        reason: String,
     },
     /// It is not what was approved any more; a person must be asked anew.
     Changed {

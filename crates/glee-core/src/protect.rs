@@ -50,6 +50,23 @@ pub fn from_agents(path: &Path, root: &Path, home: Option<&Path>) -> bool {
         .any(|it| path.starts_with(&folded(&it)))
 }
 
+/// Whether a path is where a file tool may put, change or take away nothing: one of those, or one that
+/// holds one, because what is moved with its directory is moved too. And nothing that is git's own: what
+/// stands there decides what git runs.
+pub fn from_file_tools(path: &Path, root: &Path, home: Option<&Path>) -> bool {
+    let in_project = PROTECTED.iter().chain(FROM_AGENTS).map(|it| root.join(it));
+    let in_home = home
+        .into_iter()
+        .flat_map(|home| SHELL_FILES.iter().map(|it| home.join(it)));
+    let path = folded(path);
+    let inside = path.get(folded(root).len()..).unwrap_or_default();
+    inside.iter().any(|it| it == ".git")
+        || in_project.chain(in_home).any(|it| {
+            let it = folded(&it);
+            path.starts_with(&it) || it.starts_with(&path)
+        })
+}
+
 fn folded(path: &Path) -> Vec<String> {
     path.components()
         .filter(|it| !matches!(it, Component::CurDir))
@@ -78,6 +95,19 @@ mod tests {
         ] {
             assert!(never(path), "{path}");
         }
+        let root = Path::new("/home/ada/p");
+        let closed = |path: &str| from_file_tools(Path::new(path), root, Some(home));
+        for path in [
+            "/home/ada/p/.Glee/x",
+            "/home/ada/p",
+            "/home/ada/p/.git",
+            "/home/ada/p/sub/.GIT/index",
+            "/home/ada/.config",
+            "/home/ada/.bashrc",
+        ] {
+            assert!(closed(path), "{path}");
+        }
+        assert!(!closed("/home/ada/p/.gitignore") && !closed("/home/ada/p/src/git"));
         // What holds one of them is granted without it.
         for path in [
             "/home/ada/p",

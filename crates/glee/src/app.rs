@@ -43,12 +43,14 @@ pub use self::reviewed::Seen;
 use self::running::Running;
 use crate::approve::ledger::Ledger;
 use crate::approve::principles::Service;
+use crate::builtin::{self, Means};
 use crate::config::standing;
 use crate::config::{self, Config, Elicitation, Fsync, Mcp, PrinciplesService, Sandboxing};
 use crate::dialect::bundle::Surroundings;
 use crate::dialect::{document, prompt, resource};
-use crate::exec::http::HttpPolicy;
+use crate::exec::http::{HttpExec, HttpPolicy};
 use crate::exec::{self, Cage, Egress, Executors, Stay};
+use crate::native::Unfit;
 use crate::observe::audit::{self, Audit, Settings};
 use crate::project::Project;
 use crate::store::approvals::Approvals;
@@ -67,6 +69,8 @@ pub enum OpenError {
     },
     #[error("{path} cannot be used: {problem}; run `glee lint`")]
     Config { path: PathBuf, problem: String },
+    #[error(transparent)]
+    Builtin(#[from] Unfit),
 }
 
 /// How long one example of a tool may take that nobody has approved; a person waits meanwhile.
@@ -77,6 +81,8 @@ pub struct App {
     project: Project,
     runtime: Runtime,
     natives: Vec<Arc<ToolSpec>>,
+    builtins: ArcSwap<Vec<Arc<ToolSpec>>>,
+    kit: Kit,
     cage: Cage,
     mcp: Mcp,
     ledger: Arc<Ledger>,
@@ -167,6 +173,11 @@ impl App {
         let bundles = Bundles::new(project.bundles());
         let usage = Usage::new(project.audit());
         let own_state = wiring.state.map(|it| project.root().join(it));
+        let hidden: Vec<PathBuf> = own_state
+            .iter()
+            .cloned()
+            .chain(state::everything().ok())
+            .collect();
         let sandbox = Sandbox::new(wiring.launcher);
         if wiring.stay == Stay::ForOneCall && config.sandbox != Sandboxing::Off {
             sandbox.expect();
@@ -175,12 +186,17 @@ impl App {
             sandbox,
             confinement(config.sandbox),
             Egress::new(config.allowed_hosts.clone()),
-            own_state
-                .iter()
-                .cloned()
-                .chain(state::everything().ok())
-                .collect(),
+            hidden.clone(),
         );
+        let http = Arc::new(HttpExec::new(HttpPolicy {
+            allowed_hosts: config.allowed_hosts.clone(),
+        }));
+        let kit = Kit {
+            hidden,
+            cage: cage.clone(),
+            http: http.clone(),
+        };
+        let builtins = kit.tools(&config)?;
         let ledger = Arc::new(Ledger::new(
             project.root().to_owned(),
             Approvals::new(project.approvals(), wiring.clock.clone()),
@@ -205,7 +221,7 @@ impl App {
         let runtime = Runtime {
             catalog: Catalog::new(load(
                 &project,
-                &natives,
+                (&natives, &builtins),
                 (&bundles, &around(&natives, &config)),
                 &reviewed,
                 Compile::AtFirstUse,
@@ -220,13 +236,7 @@ impl App {
                 secrets: wiring.secrets,
                 reviews: reviewed.clone(),
             },
-            executor: Arc::new(Executors::new(
-                HttpPolicy {
-                    allowed_hosts: config.allowed_hosts,
-                },
-                cage.clone(),
-                wiring.stay,
-            )),
+            executor: Arc::new(Executors::new(http, cage.clone(), wiring.stay)),
             observers: vec![audit.clone()],
             clock: wiring.clock,
         };
@@ -235,6 +245,8 @@ impl App {
             project,
             runtime,
             natives,
+            builtins: ArcSwap::from_pointee(builtins),
+            kit,
             cage,
             mcp: config.mcp,
             ledger,
@@ -272,10 +284,14 @@ impl App {
 
     /// Takes in what changed on disk. A document that is broken now keeps its last good version.
     pub fn reload(&self) -> Result<(), OpenError> {
+        // Under a config that cannot be read the tools that come with glee are those there were.
         let config = read_config(&self.project);
+        if let Ok(config) = &config {
+            self.builtins.store(Arc::new(self.kit.tools(config)?));
+        }
         {
             let _changing = self.changing();
-            // Under a config that cannot be read tools of bundles may use nothing.
+            // Under such a config tools of bundles may use nothing.
             let around = match &config {
                 Ok(config) => around(&self.natives, config),
                 Err(_) => around(&self.natives, &Config::default()),
@@ -283,7 +299,7 @@ impl App {
             // A schema that cannot be used must not replace one that can.
             let next = load(
                 &self.project,
-                &self.natives,
+                (&self.natives, &self.builtins.load()),
                 (&self.bundles, &around),
                 &self.reviewed,
                 Compile::Now,
@@ -570,9 +586,24 @@ fn around(natives: &[Arc<ToolSpec>], config: &Config) -> Surroundings {
     }
 }
 
+/// What the tools that come with glee are made with, whatever the config says of them.
+struct Kit {
+    hidden: Vec<PathBuf>,
+    cage: Cage,
+    http: Arc<HttpExec>,
+}
+
+impl Kit {
+    fn tools(&self, config: &Config) -> Result<Vec<Arc<ToolSpec>>, OpenError> {
+        let settings = config.builtins.clone();
+        let means = Means::new(settings, &self.hidden, &self.cage, self.http.clone());
+        Ok(means.tools()?)
+    }
+}
+
 fn load(
     project: &Project,
-    natives: &[Arc<ToolSpec>],
+    (natives, builtins): (&[Arc<ToolSpec>], &[Arc<ToolSpec>]),
     (bundles, around): (&Bundles, &Surroundings),
     reviewed: &Reviewed,
     compile: Compile,
@@ -592,6 +623,20 @@ fn load(
         }
     }
     let mut snapshot = manifests::snapshot(tools);
+    for builtin in builtins {
+        snapshot.insert_built_in(builtin.clone());
+    }
+    for absent in builtin::TABLE {
+        if !builtins.iter().any(|it| it.name == absent.name) {
+            snapshot.mention(
+                absent.name,
+                format!(
+                    "it comes with glee, and this project has not enabled it: `builtins: {{enable: [{}]}}` in .glee/config.yml does",
+                    absent.name
+                ),
+            );
+        }
+    }
     // A project's own tool comes before one that is everywhere.
     for native in natives {
         snapshot.insert_unless_there(native.clone());

@@ -5,6 +5,7 @@
 
 pub mod app;
 pub mod approve;
+pub mod builtin;
 pub mod config;
 pub mod dialect;
 pub mod exec;

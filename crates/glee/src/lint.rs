@@ -12,6 +12,7 @@ use glee_core::resource::{Holds, Resource};
 use glee_core::secret::Secret;
 use glee_core::template::{Source, Template};
 
+use crate::builtin::Settings;
 use crate::config::{self, standing};
 use crate::dialect::document::Read;
 use crate::dialect::manifest::check;
@@ -87,6 +88,7 @@ pub fn lint(project: &Project) -> io::Result<Report> {
             problems: standing.problems,
         });
     }
+    let builtins = config.config.map(|it| it.builtins).unwrap_or_default();
     for document in manifests::load(&project.tools())? {
         let mut problems = document.read.problems;
         if let (Some(spec), Some(node)) = (&document.read.model, &document.read.node) {
@@ -95,6 +97,7 @@ pub fn lint(project: &Project) -> io::Result<Report> {
             problems.extend(unused_secrets(spec, node));
             problems.extend(short_secrets(spec, node));
             problems.extend(missing_files(spec, node, project.root()));
+            problems.extend(name_of_a_builtin(spec, node, &builtins));
             problems.extend(above_ceiling(spec, node, &ceiling, project.root()));
         }
         problems.sort_by_key(|it| (it.place.start, std::cmp::Reverse(it.severity)));
@@ -116,6 +119,21 @@ pub fn lint(project: &Project) -> io::Result<Report> {
     }
     files.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(Report { files })
+}
+
+/// Nobody could tell which of the two is called, so neither is.
+fn name_of_a_builtin(spec: &ToolSpec, node: &Node, builtins: &Settings) -> Option<Problem> {
+    let builtin = builtins.enabled().find(|it| it.name == spec.name)?;
+    let message = format!(
+        "`{}` is a tool that comes with glee, in the bundle `{}`",
+        builtin.name, builtin.bundle
+    );
+    Some(
+        Problem::error("builtin-name", node.place_of("/name"), message).fix(format!(
+            "give the tool another name, or list `{}` under `builtins.disable` in .glee/config.yml",
+            builtin.name
+        )),
+    )
 }
 
 fn file<T>(project: &Project, document: Document<T>) -> File {

@@ -43,16 +43,17 @@ use glee_core::model::{
     Tasks, ToolSpec,
 };
 use glee_core::name;
+use glee_core::outcome::Held;
 use glee_core::permission::{Network, Permissions, SecretNeed};
-use glee_core::port::{Function, Later};
+use glee_core::port::{Function, Later, Ready};
 use glee_core::schema::Schema;
 use glee_core::secret::Secret;
 use glee_core::shape::{Body, Raw};
 use schemars::JsonSchema;
-use schemars::generate::SchemaSettings;
+use schemars::generate::{Contract, SchemaSettings};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
@@ -68,7 +69,8 @@ pub trait NativeTool: Send + Sync + 'static {
     fn about(&self) -> About;
 
     /// Why a person must agree to this call; nothing when nobody must. It is asked before the call, and
-    /// what it looks at may have changed when the call is made: `run` must not rely on it.
+    /// what it looks at may have changed when the call is made: `run` must not do then what nobody agreed
+    /// to, see [`Context::is_agreed`].
     fn asks(&self, _input: &Self::Input, _workspace: &Path) -> Option<String> {
         None
     }
@@ -94,6 +96,8 @@ pub struct About {
     pub permissions: Permissions,
     pub annotations: Annotations,
     pub timeout: Duration,
+    /// What it needs that its permissions do not tell, in the words of `ALLOWED_TOOL_PERMS`.
+    pub needs: &'static [&'static str],
 }
 
 impl About {
@@ -107,6 +111,7 @@ impl About {
             permissions: Permissions::default(),
             annotations: Annotations::default(),
             timeout: Limits::default().timeout,
+            needs: &[],
         }
     }
 
@@ -135,6 +140,17 @@ impl About {
 
     pub fn tags(mut self, tags: &[&str]) -> About {
         self.tags = tags.iter().map(|&it| it.to_owned()).collect();
+        self
+    }
+
+    /// Changes nothing.
+    pub fn read_only(mut self) -> About {
+        self.annotations.read_only = Some(true);
+        self
+    }
+
+    pub fn needs(mut self, words: &'static [&'static str]) -> About {
+        self.needs = words;
         self
     }
 
@@ -185,6 +201,12 @@ impl<'a> Context<'a> {
         self.0.cancel().cancelled().await;
     }
 
+    /// Whether a person has agreed to what [`NativeTool::asks`] would say, or nobody need be asked here. When
+    /// it said nothing, nobody has.
+    pub fn is_agreed(&self) -> bool {
+        self.0.is_agreed()
+    }
+
     /// How long the call may take in all.
     pub fn timeout(&self) -> Duration {
         self.0.timeout()
@@ -212,7 +234,37 @@ pub enum Unfit {
 
 /// Makes a tool of a function, to be handed to [`crate::app::Wiring`].
 pub fn tool<T: NativeTool>(function: T) -> Result<ToolSpec, Unfit> {
-    let about = function.about();
+    let spec = uncompiled(function)?;
+    let schemas = [
+        ("input", Some(&spec.inputs)),
+        ("output", spec.outputs.schema.as_ref()),
+    ];
+    for (which, schema) in schemas {
+        if let Some(Err(err)) = schema.map(Schema::compile) {
+            return Err(Unfit::Schema {
+                tool: spec.name.clone(),
+                which,
+                why: err.reason.clone(),
+            });
+        }
+    }
+    Ok(spec)
+}
+
+/// The same, for functions whose schemas are compiled by a test: to do it at every start takes its time.
+pub(crate) fn uncompiled<T: NativeTool>(function: T) -> Result<ToolSpec, Unfit> {
+    let function = Arc::new(function);
+    let asks = function.clone();
+    let asks = move |input: &T::Input, workspace: &Path| asks.asks(input, workspace);
+    spec::<T::Input, T::Output>(function.about(), asks, Arc::new(Typed(function)))
+}
+
+/// A tool of these types, whatever runs it.
+pub(crate) fn spec<I: DeserializeOwned + JsonSchema, O: JsonSchema>(
+    about: About,
+    asks: impl Fn(&I, &Path) -> Option<String> + Send + Sync + 'static,
+    function: Arc<dyn Function>,
+) -> Result<ToolSpec, Unfit> {
     let unfit = |which, why: String| Unfit::Schema {
         tool: about.name.clone(),
         which,
@@ -222,18 +274,14 @@ pub fn tool<T: NativeTool>(function: T) -> Result<ToolSpec, Unfit> {
         name: about.name.clone(),
         why: err.to_string(),
     })?;
-    let taken = schema_of::<T::Input>();
+    let taken = schema_of::<I>(Contract::Deserialize);
     check_inputs(&about.name, &taken)?;
-    let given = schema_of::<T::Output>();
-    let compiled = |which, source: &Value| {
-        let schema = Schema::new(source.clone()).map_err(|err| unfit(which, format!("{err:?}")))?;
-        match schema.compile() {
-            Ok(_) => Ok(schema),
-            Err(err) => Err(unfit(which, err.reason.clone())),
-        }
+    let given = schema_of::<O>(Contract::Serialize);
+    let bounded = |which, source: &Value| {
+        Schema::new(source.clone()).map_err(|err| unfit(which, format!("{err:?}")))
     };
-    let inputs = compiled("input", &taken)?;
-    let outputs = compiled("output", &given)?;
+    let inputs = bounded("input", &taken)?;
+    let outputs = bounded("output", &given)?;
     let document = json!({
         "name": about.name,
         "version": about.version,
@@ -242,8 +290,6 @@ pub fn tool<T: NativeTool>(function: T) -> Result<ToolSpec, Unfit> {
         "outputs": given,
         "program": env!("CARGO_PKG_VERSION"),
     });
-    let function = Arc::new(function);
-    let asks = function.clone();
     Ok(ToolSpec {
         name: about.name,
         version: about.version,
@@ -259,12 +305,15 @@ pub fn tool<T: NativeTool>(function: T) -> Result<ToolSpec, Unfit> {
             schema: Some(outputs),
             on_mismatch: OnMismatch::Fail,
         },
-        exec: Exec::Native(Native(Arc::new(Typed(function)))),
+        exec: Exec::Native(Native {
+            function,
+            needs: about.needs,
+        }),
         permissions: about.permissions,
         approval: Approval::Depends(Depends(Arc::new(move |args, workspace| {
-            let input = T::Input::deserialize(Value::Object(args.clone()));
+            let input = I::deserialize(Value::Object(args.clone()));
             let input = input.map_err(|err| err.to_string())?;
-            Ok(asks.asks(&input, workspace))
+            Ok(asks(&input, workspace))
         }))),
         annotations: about.annotations,
         limits: Limits {
@@ -281,8 +330,9 @@ pub fn tool<T: NativeTool>(function: T) -> Result<ToolSpec, Unfit> {
 }
 
 /// In one piece: clients and providers are not good at references.
-fn schema_of<T: JsonSchema>() -> Value {
+fn schema_of<T: JsonSchema>(contract: Contract) -> Value {
     let mut settings = SchemaSettings::draft2020_12();
+    settings.contract = contract;
     settings.inline_subschemas = true;
     settings.meta_schema = None;
     let mut schema = settings.into_generator().into_root_schema_for::<T>();
@@ -320,26 +370,60 @@ fn check_inputs(tool: &str, schema: &Value) -> Result<(), Unfit> {
 struct Typed<T>(Arc<T>);
 
 impl<T: NativeTool> Function for Typed<T> {
-    fn run<'a>(&'a self, call: &'a Admitted) -> Later<'a, Result<Raw, Failure>> {
+    fn hold<'a>(&'a self, call: &'a Admitted) -> Later<'a, Result<Ready<'a>, Failure>> {
         Box::pin(async move {
-            let args: Map<String, Value> = call.args().clone();
-            // The schema is the type's own, so this says what no schema can.
-            let input = T::Input::deserialize(Value::Object(args)).map_err(|err| {
-                let message = format!(
-                    "the arguments of `{}` are not valid: {err}",
-                    call.spec().name
-                );
-                Failure::new(FailureKind::InvalidInput, message)
-            })?;
-            let output = self.0.run(input, Context(call)).await?;
-            let value = serde_json::to_value(output).map_err(|err| {
-                let message = format!("the output of `{}` is no JSON: {err}", call.spec().name);
-                Failure::new(FailureKind::OutputInvalid, message)
-            })?;
-            Ok(Raw {
-                body: Body::Value(value),
-                truncated: None,
+            Ok(Ready {
+                held: Held {
+                    by: "glee itself".to_owned(),
+                    missing: Vec::new(),
+                },
+                run: Box::pin(in_time(self.run(call), call)),
             })
         })
     }
+}
+
+impl<T: NativeTool> Typed<T> {
+    async fn run(&self, call: &Admitted) -> Result<Raw, Failure> {
+        let output = self.0.run(input(call)?, Context(call)).await?;
+        Ok(Raw {
+            body: Body::Value(json_of(output, call)?),
+            truncated: None,
+        })
+    }
+}
+
+async fn in_time(
+    run: impl Future<Output = Result<Raw, Failure>>,
+    call: &Admitted,
+) -> Result<Raw, Failure> {
+    let name = &call.spec().name;
+    tokio::select! {
+        done = run => done,
+        () = tokio::time::sleep(call.timeout()) => {
+            let after = call.timeout().as_millis() as u64;
+            let message = format!("`{name}` was stopped after {after} ms");
+            Err(Failure::new(FailureKind::Timeout, message).with("timeout_ms", after))
+        }
+        () = call.cancel().cancelled() => Err(Failure::new(
+            FailureKind::Cancelled,
+            format!("`{name}` was cancelled and stopped"),
+        )),
+    }
+}
+
+/// The arguments as their type. The schema is the type's own, so this says what no schema can.
+pub(crate) fn input<I: DeserializeOwned>(call: &Admitted) -> Result<I, Failure> {
+    I::deserialize(Value::Object(call.args().clone())).map_err(|err| {
+        let name = &call.spec().name;
+        let message = format!("the arguments of `{name}` are not valid: {err}");
+        Failure::new(FailureKind::InvalidInput, message)
+    })
+}
+
+pub(crate) fn json_of<O: Serialize>(output: O, call: &Admitted) -> Result<Value, Failure> {
+    serde_json::to_value(output).map_err(|err| {
+        let message = format!("the output of `{}` is no JSON: {err}", call.spec().name);
+        Failure::new(FailureKind::OutputInvalid, message)
+    })
 }

@@ -29,8 +29,13 @@ pub fn words(spec: &ToolSpec) -> Vec<&'static str> {
             words.extend(["net:read", "net:write", "proc:exec"])
         }
         Exec::Command(_) | Exec::Python(_) => words.push("proc:exec"),
-        Exec::Native(_) if networked => words.extend(["net:read", "net:write"]),
-        Exec::Native(_) => {}
+        Exec::Native(native) => {
+            words.extend(native.needs);
+            // Which way it uses the network, only the function itself knows.
+            if networked && !native.needs.iter().any(|it| it.starts_with("net:")) {
+                words.extend(["net:read", "net:write"]);
+            }
+        }
     }
     words
 }

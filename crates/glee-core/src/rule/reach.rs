@@ -27,6 +27,7 @@ pub const INPUTS: &[(Meaning, &[&str])] = &[
         ],
     ),
     (Meaning::Script, &["script", "scripts"]),
+    (Meaning::Code, &["code"]),
     (Meaning::Words, &["args", "arguments", "argv"]),
     (
         Meaning::Language,
@@ -80,6 +81,9 @@ pub enum Meaning {
     Line,
     /// The same, but it may be in another language that nobody names.
     Script,
+    /// The same, where a language beside it says that it is a shell's. On its own it is content: a country
+    /// has a code, too.
+    Code,
     /// More words for the line beside it.
     Words,
     /// Says in which language the line beside it is; what is in one that is no shell's is not read.
@@ -193,7 +197,8 @@ impl Reach {
                     };
                     self.paths.extend(paths.filter(is_path));
                 }
-                Some(Meaning::Line | Meaning::Script) => {
+                Some(Meaning::Code) if language.is_none() => {}
+                Some(Meaning::Line | Meaning::Script | Meaning::Code) => {
                     if language.is_some_and(is_another_language) {
                         continue;
                     }
@@ -215,7 +220,8 @@ impl Reach {
                             script => self.add(script),
                         }
                     }
-                    if value.is_array() || !more.is_empty() {
+                    // What follows code are its arguments, and no words of it.
+                    if meaning != Some(Meaning::Code) && (value.is_array() || !more.is_empty()) {
                         let mut words = texts(value);
                         words.extend(more.iter().cloned());
                         self.add(shell::read_words(words, None, at));

@@ -56,6 +56,11 @@ impl Rule for SensitiveFiles {
     }
 }
 
+/// Whether a file holds something that gives access to something else, by its path.
+pub fn holds_secrets(path: &Path) -> bool {
+    sensitive(path, false).is_some()
+}
+
 /// Most sensitive files that a call may ask to use.
 const MAX_USES: usize = 16;
 

@@ -13,12 +13,17 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
+use crate::builtin;
 use crate::store::bundles::{Loaded, Switches};
 
 /// The bundle of a tool that no document of the store tells of: its slug, and what it is.
 fn given(spec: &ToolSpec) -> (&'static str, &'static str) {
+    let comes_with_glee = |it: &&builtin::Builtin| it.name == spec.name;
     match spec.origin {
-        Origin::BuiltIn => ("program", "Functions of this program"),
+        Origin::BuiltIn => match builtin::TABLE.iter().find(comes_with_glee) {
+            Some(tool) => (tool.bundle, builtin::about(tool.bundle)),
+            None => ("program", "Functions of this program"),
+        },
         Origin::User | Origin::Agent { .. } => ("project", "Tools of this project, in .glee/tools"),
     }
 }

@@ -1,5 +1,6 @@
 //! `.glee/config.yml`: what holds for every tool of a project.
 
+mod builtins;
 mod rules;
 pub mod standing;
 
@@ -19,11 +20,13 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::builtin::Settings;
 use crate::dialect::document;
 use crate::dialect::network::WireNetwork;
 use crate::dialect::problem::Problem;
 use crate::dialect::yaml::Node;
 
+use builtins::WireBuiltins;
 pub use rules::PrinciplesService;
 use rules::{WireAutonomy, WirePrinciples, WireRule};
 
@@ -45,6 +48,8 @@ pub struct Config {
     pub approvals: Approvals,
     pub audit: Audit,
     pub bundles: Bundles,
+    /// The tools that come with glee.
+    pub builtins: Settings,
 }
 
 /// What tools of bundles may use, and how many there may be.
@@ -235,19 +240,7 @@ pub fn read(text: String) -> Read {
             problems,
         };
     };
-    let mut hosts = |list: Vec<String>, pointer: &str| -> Vec<HostPattern> {
-        let mut read = Vec::new();
-        for (at, host) in list.iter().enumerate() {
-            match host.parse() {
-                Ok(host) => read.push(host),
-                Err(err) => {
-                    let place = node.place_of(&format!("{pointer}/{at}"));
-                    problems.push(Problem::error("host", place, format!("{err}")));
-                }
-            }
-        }
-        read
-    };
+    let mut hosts = |list: Vec<String>, pointer: &str| hosts(&list, pointer, &node, &mut problems);
     let max = wire.security.max_permissions;
     let many = wire.security.agent_tools;
     let otherwise = AgentTools::default();
@@ -295,12 +288,32 @@ pub fn read(text: String) -> Read {
             .and_then(|it| rules::principles(it, &node, &mut problems)),
         approvals: approvals(&wire.approvals, &node, &mut problems),
         audit: audit(&wire.audit),
+        builtins: builtins::settings(wire.builtins, &node, &mut problems),
     };
     Read {
         config: problems.is_empty().then_some(config),
         text,
         problems,
     }
+}
+
+fn hosts(
+    list: &[String],
+    pointer: &str,
+    node: &Node,
+    problems: &mut Vec<Problem>,
+) -> Vec<HostPattern> {
+    let mut read = Vec::new();
+    for (at, host) in list.iter().enumerate() {
+        match host.parse() {
+            Ok(host) => read.push(host),
+            Err(err) => {
+                let place = node.place_of(&format!("{pointer}/{at}"));
+                problems.push(Problem::error("host", place, format!("{err}")));
+            }
+        }
+    }
+    read
 }
 
 fn approvals(wire: &WireApprovals, node: &Node, problems: &mut Vec<Problem>) -> Approvals {
@@ -411,6 +424,8 @@ struct Wire {
     audit: WireAudit,
     #[serde(default)]
     bundles: WireBundles,
+    #[serde(default)]
+    builtins: WireBuiltins,
 }
 
 /// What holds for the tools of bundles, which come in through the REST API.

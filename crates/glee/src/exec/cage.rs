@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use glee_core::ceiling::SYSTEM;
-use glee_core::model::{self, Exec, ToolSpec};
+use glee_core::model::{self, Exec, Origin, ToolSpec};
 use glee_core::outcome::{Failure, FailureKind, Held};
 use glee_core::permission;
 use glee_core::protect::{FROM_AGENTS, PROTECTED, SHELL_FILES, UNLESS_NAMED};
@@ -48,6 +48,14 @@ impl Cage {
             hidden: hidden.into(),
             known: Arc::default(),
             asking: Arc::default(),
+        }
+    }
+
+    /// The same for programs that are never run unconfined, whatever the config puts up with.
+    pub(crate) fn strict(&self) -> Cage {
+        Cage {
+            confinement: Confinement::Required,
+            ..self.clone()
         }
     }
 
@@ -256,7 +264,7 @@ fn unavailable(strength: &Strength) -> Failure {
 }
 
 /// Where a path leads, as far as it exists.
-fn real(path: &Path) -> PathBuf {
+pub(crate) fn real(path: &Path) -> PathBuf {
     let found = path
         .ancestors()
         .find_map(|it| Some((it.canonicalize().ok()?, path.strip_prefix(it).ok()?)));
@@ -366,10 +374,10 @@ fn installation(python: &Path) -> Option<&Path> {
     installed.then_some(prefix)
 }
 
-/// More, when an agent made the tool.
+/// More, when an agent made the tool, or says what it does.
 fn protected_from(spec: &ToolSpec, root: &Path, writable: &[PathBuf]) -> Vec<PathBuf> {
     let mut paths = protected(root, writable);
-    if spec.origin.is_agent() {
+    if spec.origin != Origin::User {
         paths.extend(FROM_AGENTS.iter().map(|it| root.join(it)));
     }
     paths

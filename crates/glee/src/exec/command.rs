@@ -36,6 +36,7 @@ pub(super) async fn run(
         cwd: place.cwd(absolute(call.root(), &command.cwd))?,
         stdin: stdin(command, call)?.unwrap_or_default().into_bytes(),
         request: None,
+        timeout: call.timeout(),
     };
     let finished = process::run(job, &place, call, cage).await?;
     match finished.exit {

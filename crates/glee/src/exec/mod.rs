@@ -7,11 +7,11 @@ mod denied;
 mod egress;
 mod entrypoint;
 pub mod http;
-mod native;
 mod notes;
 mod place;
 pub mod probe;
 mod process;
+mod program;
 mod python;
 mod streams;
 
@@ -27,18 +27,20 @@ use glee_core::shape::Raw;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use http::{HttpExec, HttpPolicy};
+use http::HttpExec;
 use place::Place;
 use python::Warm;
 
 pub use by_hand::{ByHand, Ran, Streams};
 pub use cage::Cage;
+pub(crate) use cage::real;
 pub use egress::Egress;
 pub use entrypoint::{Entrypoint, find_entrypoint};
+pub(crate) use program::{Cell, Ended, Program};
 pub use python::{find_interpreter, search_path};
 
 pub struct Executors {
-    http: HttpExec,
+    http: Arc<HttpExec>,
     cage: Cage,
     warm: Option<Arc<Warm>>,
     /// Whoever only waits, for a person for instance, has none.
@@ -49,9 +51,9 @@ pub struct Executors {
 const MOST_RUNNING: usize = 256;
 
 impl Executors {
-    pub fn new(policy: HttpPolicy, cage: Cage, stay: Stay) -> Executors {
+    pub fn new(http: Arc<HttpExec>, cage: Cage, stay: Stay) -> Executors {
         Executors {
-            http: HttpExec::new(policy),
+            http,
             cage,
             warm: match stay {
                 Stay::Briefly | Stay::ForOneCall => None,
@@ -92,13 +94,13 @@ impl Executor for Executors {
                         run: Box::pin(self.in_turn(call, run)),
                     }
                 }
-                Exec::Native(it) => Ready {
-                    held: Held {
-                        by: "glee itself".to_owned(),
-                        missing: Vec::new(),
-                    },
-                    run: Box::pin(self.in_turn(call, native::run(it, call))),
-                },
+                Exec::Native(it) => {
+                    let Ready { held, run } = it.function.hold(call).await?;
+                    Ready {
+                        held,
+                        run: Box::pin(self.in_turn(call, run)),
+                    }
+                }
                 Exec::Python(it) => {
                     let (held, place) = Place::make(call, &self.cage).await?;
                     let run = python::run(it, call, place, &self.cage, self.warm.as_ref());

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use glee_core::admit::Admitted;
+use glee_core::model::Exec;
 use glee_core::outcome::{Failure, FailureKind};
 use glee_sandbox::{Child, End, Exit, Order, StartError};
 use serde_json::Value;
@@ -28,6 +29,7 @@ pub(super) struct Job {
     pub(super) stdin: Vec<u8>,
     /// What the child can read from descriptor 3; with it, it can answer on descriptor 4.
     pub(super) request: Option<Vec<u8>>,
+    pub(super) timeout: Duration,
 }
 
 pub(super) struct Finished {
@@ -53,8 +55,9 @@ pub(super) async fn run(
     call: &Admitted,
     cage: &Cage,
 ) -> Result<Finished, Failure> {
+    let timeout = job.timeout;
     let (child, streams) = start(job, place, call, cage).await?;
-    let (stop, collected) = streams.follow(until(&child, call), call).await;
+    let (stop, collected) = streams.follow(until(&child, timeout, call), call).await;
     conclude(stop, collected, call)
 }
 
@@ -98,7 +101,10 @@ pub(super) fn conclude(
             let message = format!("`{name}` was stopped after {} ms", after.as_millis());
             let failure = Failure::new(FailureKind::Timeout, message)
                 .with("timeout_ms", after.as_millis() as u64)
-                .hint("raise timeout_ms in the manifest if it needs longer");
+                .hint(match call.spec().exec {
+                    Exec::Native(_) => "give it a longer `timeout` if it needs one",
+                    _ => "raise timeout_ms in the manifest if it needs longer",
+                });
             Err(stopped(failure, &finished(Exit::Signal(9))))
         }
         Stop::Cancelled => {
@@ -118,10 +124,10 @@ pub(super) enum Stop {
     Cancelled,
 }
 
-pub(super) async fn until(child: &Child, call: &Admitted) -> Stop {
+pub(super) async fn until(child: &Child, timeout: Duration, call: &Admitted) -> Stop {
     let stop = tokio::select! {
         end = ended(child) => return Stop::Ended(end),
-        () = tokio::time::sleep(call.timeout()) => Stop::Deadline(call.timeout()),
+        () = tokio::time::sleep(timeout) => Stop::Deadline(timeout),
         () = call.cancel().cancelled() => Stop::Cancelled,
     };
     child.kill();

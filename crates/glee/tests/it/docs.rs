@@ -107,9 +107,12 @@ impl Page {
 }
 
 fn pages() -> Vec<Page> {
-    let mut paths: Vec<PathBuf> = fs::read_dir(repository().join("docs"))
-        .unwrap()
-        .map(|it| Path::new("docs").join(it.unwrap().file_name()))
+    let mut paths: Vec<PathBuf> = ["docs", "docs/reference"]
+        .into_iter()
+        .flat_map(|it| {
+            let entries = fs::read_dir(repository().join(it)).unwrap();
+            entries.map(move |entry| Path::new(it).join(entry.unwrap().file_name()))
+        })
         .filter(|it| it.extension().is_some_and(|it| it == "md"))
         .collect();
     paths.sort();

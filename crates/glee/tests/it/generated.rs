@@ -7,8 +7,11 @@ use serde_json::Value;
 use crate::support::{repository, updating};
 
 fn current(path: &str, value: &Value) {
+    current_text(path, serde_json::to_string_pretty(value).unwrap() + "\n");
+}
+
+fn current_text(path: &str, text: String) {
     let path = repository().join(path);
-    let text = serde_json::to_string_pretty(value).unwrap() + "\n";
     if updating() {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, &text).unwrap();
@@ -56,6 +59,12 @@ fn resource_schema_is_current() {
         "schemas/resource.schema.json",
         &glee::dialect::resource::schema(),
     );
+}
+
+#[test]
+fn the_page_of_the_builtins_is_current() {
+    let page = glee::builtin::reference::page(&crate::builtins::means()).unwrap();
+    current_text("docs/reference/builtins.md", page);
 }
 
 #[test]

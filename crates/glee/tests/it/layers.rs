@@ -10,14 +10,19 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "app",
         &[
-            "approve", "config", "dialect", "exec", "observe", "project", "store",
+            "approve", "builtin", "config", "dialect", "exec", "native", "observe", "project",
+            "store",
         ],
     ),
     ("approve", &["config", "dialect", "exec", "store"]),
-    ("config", &["dialect"]),
+    ("builtin", &["exec", "native"]),
+    ("config", &["builtin", "dialect"]),
     ("dialect", &[]),
     ("exec", &[]),
-    ("lint", &["config", "dialect", "exec", "project", "store"]),
+    (
+        "lint",
+        &["builtin", "config", "dialect", "exec", "project", "store"],
+    ),
     ("native", &[]),
     ("observe", &["store"]),
     ("project", &[]),

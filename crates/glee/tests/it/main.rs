@@ -9,6 +9,7 @@ mod addresses;
 mod agents;
 mod approvals;
 mod audit;
+mod builtins;
 mod bundles;
 mod cases;
 mod cli;

@@ -14,7 +14,9 @@
 //! | `/flaky?fail=N&code=503&after=S` | `code` (with `Retry-After`) N times, then 200 |
 //! | `/token?expires_in=S` | an OAuth token: `token-1`, then `token-2`, … |
 //! | `/guarded?accept=TOKEN` | 401 unless the bearer token is this one; echoes it |
-//! | `/web`, `/api/chat.postMessage` | what Brave and Slack would say |
+//! | `/web`, `/search`, `/api/chat.postMessage` | what Brave, SearXNG and Slack would say |
+//! | `/v1/chat/completions` | what a model would say |
+//! | `/page`, `/picture` | a page in HTML, and some bytes of a picture |
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
@@ -30,6 +32,10 @@ use futures_util::stream::{self, StreamExt};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
+
+const PAGE: &str = r#"<!doctype html><html><head><title>A page</title><script>var x = "<p>no</p>";</script></head>
+<body><h1 id="top">Hello <em>there</em></h1><p>One.<p>Two &amp; three.
+<ul><li><a class="more" href="/next">Next</a></li></ul></body></html>"#;
 
 /// Stops when dropped.
 pub(crate) struct Upstream {
@@ -108,7 +114,7 @@ async fn answer(State(memory): State<Arc<Memory>>, request: Request) -> Response
     let code = || StatusCode::from_u16(number("code").unwrap_or(302) as u16).unwrap();
     let path: Vec<&str> = seen.path.trim_start_matches('/').split('/').collect();
     match path[..] {
-        ["status", code] => {
+        ["status", code, ..] => {
             let code: u16 = code.parse().unwrap();
             let status = StatusCode::from_u16(code).unwrap();
             reply(status, json!({ "status": code }))
@@ -160,6 +166,24 @@ async fn answer(State(memory): State<Arc<Memory>>, request: Request) -> Response
                 {"title": "Two", "url": "https://two.test", "description": "second", "age": 2},
             ]}}),
         ),
+        ["search"] => reply(
+            StatusCode::OK,
+            json!({"query": text("q"), "results": [
+                {"title": "One", "url": "https://one.test", "content": "first", "engine": "x"},
+            ]}),
+        ),
+        ["v1", "chat", "completions"] => reply(
+            StatusCode::OK,
+            json!({"choices": [{"message": {"role": "assistant", "content": "```python\ndef add(a, b):\n    return a + b\n```"}}]}),
+        ),
+        ["page"] => Response::builder()
+            .header(header::CONTENT_TYPE, "text/html; charset=utf-8")
+            .body(Body::from(PAGE))
+            .unwrap(),
+        ["picture"] => Response::builder()
+            .header(header::CONTENT_TYPE, "image/png")
+            .body(Body::from(&b"\x89PNG\r\n\x1a\n\0\0"[..]))
+            .unwrap(),
         ["api", "chat.postMessage"] => reply(
             StatusCode::OK,
             json!({"ok": true, "ts": "1234567890.123456"}),

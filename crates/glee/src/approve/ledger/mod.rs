@@ -105,6 +105,7 @@ impl Ledger {
             State::Approved => Kept::Approved {
                 id,
                 args: record.runs().clone(),
+                reason: record.reason.clone(),
             },
             State::Denied => Kept::Denied {
                 id,
@@ -323,6 +324,7 @@ impl Approvals for Ledger {
             return Ok(Recalled::Approved {
                 amended: *record.runs() != record.args,
                 args: record.runs().clone(),
+                reason: record.reason.clone(),
             });
         };
         // A caller who names the wrong call does not take the yes from the right one.

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use glee_core::outcome::{Failure, FailureKind};
@@ -103,6 +104,18 @@ impl Clients {
 pub(crate) fn own_client() -> Result<Client, Failure> {
     Client::builder()
         .tls_backend_preconfigured(tls().map_err(unbuilt)?)
+        .no_proxy()
+        .redirect(redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .build()
+        .map_err(unbuilt)
+}
+
+/// For the engine of containers behind a socket of this machine; no name leads anywhere else.
+pub(crate) fn engine_client(socket: &Path) -> Result<Client, Failure> {
+    Client::builder()
+        .tls_backend_preconfigured(tls().map_err(unbuilt)?)
+        .unix_socket(socket)
         .no_proxy()
         .redirect(redirect::Policy::none())
         .retry(reqwest::retry::never())

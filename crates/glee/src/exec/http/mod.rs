@@ -7,6 +7,7 @@
 mod auth;
 mod content;
 mod dial;
+mod fetch;
 mod guard;
 mod header;
 mod lost;
@@ -32,8 +33,9 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use auth::Credentials;
-pub(crate) use dial::own_client;
 use dial::{Clients, SystemLookup};
+pub(crate) use dial::{engine_client, own_client};
+pub(crate) use fetch::{Fetch, Fetched, Hosts, Others, is_listed, parse};
 pub(super) use guard::Guard;
 use lost::Failed;
 use oauth::Tokens;

@@ -11,7 +11,7 @@ use url::Url;
 
 use super::{content, header, invalid};
 
-const AGENT: &str = concat!("glee/", env!("CARGO_PKG_VERSION"));
+pub(super) const AGENT: &str = concat!("glee/", env!("CARGO_PKG_VERSION"));
 
 /// Not printable: its URL and body may hold secrets.
 #[derive(Clone)]

@@ -79,7 +79,7 @@ fn head(response: &Response) -> Raw {
     }
 }
 
-fn headers(headers: &HeaderMap) -> Map<String, Value> {
+pub(super) fn headers(headers: &HeaderMap) -> Map<String, Value> {
     let mut out = Map::new();
     for name in headers.keys() {
         let values: Vec<_> = headers

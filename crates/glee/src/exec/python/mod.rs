@@ -70,6 +70,7 @@ pub(super) async fn run(
         cwd,
         stdin: Vec::new(),
         request: Some(request.to_string().into_bytes()),
+        timeout: call.timeout(),
     };
     let finished = process::run(job, &place, call, cage).await?;
     answer(call, &finished)

@@ -15,6 +15,9 @@ const CONFIG: &str = "\
 
 # sandbox: required           # or best-effort, or off: what to do where the kernel cannot hold a tool
 #
+# builtins:                   # tools that come with glee: bundles core, system, dev, or single ones
+#   enable: [core]
+#
 # security:
 #   max_permissions:          # the most that tools made by agents may ask for; nothing unless given
 #     network: {hosts: [api.example.com]}

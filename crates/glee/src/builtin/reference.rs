@@ -1,0 +1,113 @@
+//! The page of the docs about the tools that come with glee, made from the table.
+
+use std::fmt::Write;
+
+use glee_core::model::ToolSpec;
+use serde_json::Value;
+
+use super::{BUNDLES, Means, TABLE};
+use crate::native::Unfit;
+
+const HEAD: &str = "\
+# Built-in tools
+
+These tools come with glee. A project has none of them unless its config says so: see [builtins](../config.md#builtins). They are called like any
+other tool, by the same rules, and recorded like any other.
+
+Paths are from the project's root, which no path leads out of: `..`, links that leave and everything that is renamed meanwhile end in
+[INVALID_PATH](../errors.md#invalid_path). What decides what runs next is never changed: `.glee`, `.git`, `.mcp.json`, the directories of editors and
+agents, and the files that a shell reads when it starts. Programs run in the [sandbox](../sandbox.md), whatever the config says of it.
+
+This page is generated; `UPDATE=1 cargo test` writes it anew.
+";
+
+pub fn page(means: &Means) -> Result<String, Unfit> {
+    let mut page = HEAD.to_owned();
+    for (bundle, about) in BUNDLES {
+        let _ = write!(page, "\n## {bundle}\n\nFor {about}.\n");
+        for tool in TABLE.iter().filter(|it| it.bundle == *bundle) {
+            page.push_str(&section(&(tool.make)(means)?));
+        }
+    }
+    Ok(page)
+}
+
+fn section(spec: &ToolSpec) -> String {
+    let mut text = format!("\n### {}\n\n{}\n", spec.name, spec.description);
+    let inputs = spec.inputs.source();
+    let required: Vec<&str> = inputs["required"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    let properties = inputs["properties"].as_object();
+    if properties.is_some_and(|it| !it.is_empty()) {
+        text.push_str("\n| input | type | default | meaning |\n|---|---|---|---|\n");
+    }
+    for (name, schema) in properties.into_iter().flatten() {
+        let default = match (required.contains(&name.as_str()), schema.get("default")) {
+            (true, _) => "required".to_owned(),
+            (false, None | Some(Value::Null)) => String::new(),
+            (false, Some(default)) => format!("`{default}`"),
+        };
+        let meaning = schema["description"].as_str().unwrap_or_default();
+        let _ = writeln!(
+            text,
+            "| `{name}` | {} | {default} | {meaning} |",
+            kind(schema)
+        );
+    }
+    let output = spec.outputs.schema.as_ref().map(|it| shape(it.source()));
+    let _ = write!(text, "\nGives `{}`.\n", output.unwrap_or_default());
+    text
+}
+
+/// The type of a value, in a word.
+fn kind(schema: &Value) -> String {
+    let choices = ["enum", "anyOf", "oneOf"]
+        .iter()
+        .find_map(|it| schema[it].as_array());
+    if let Some(choices) = choices {
+        let choices = choices.iter().map(|it| match it {
+            Value::String(word) => format!("`{word}`"),
+            Value::Object(_) => it.get("const").map_or_else(
+                || kind(it),
+                |it| format!("`{}`", it.as_str().unwrap_or_default()),
+            ),
+            other => other.to_string(),
+        });
+        return choices.collect::<Vec<_>>().join(" or ");
+    }
+    match &schema["type"] {
+        Value::String(word) if word == "array" => format!("list of {}", kind(&schema["items"])),
+        Value::String(word) => word.clone(),
+        Value::Array(words) => {
+            let words = words
+                .iter()
+                .filter_map(Value::as_str)
+                .filter(|it| *it != "null");
+            let words: Vec<String> = words
+                .map(|it| kind(&serde_json::json!({"type": it, "items": schema["items"]})))
+                .collect();
+            words.join(" or ")
+        }
+        _ => "anything".to_owned(),
+    }
+}
+
+/// The keys of an output.
+fn shape(schema: &Value) -> String {
+    if let Some(properties) = schema["properties"].as_object() {
+        let fields = properties.iter().map(|(name, inner)| match shape(inner) {
+            it if it.starts_with(['{', '[']) => format!("{name}: {it}"),
+            _ => name.clone(),
+        });
+        return format!("{{{}}}", fields.collect::<Vec<_>>().join(", "));
+    }
+    match schema["type"].as_str() {
+        Some("array") => format!("[{}]", shape(&schema["items"])),
+        Some(word) => word.to_owned(),
+        None => "…".to_owned(),
+    }
+}

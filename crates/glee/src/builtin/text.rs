@@ -1,0 +1,152 @@
+//! Texts: `tool_json_parse`, `tool_text_search`.
+
+use std::io::Read;
+
+use glee_core::outcome::{Failure, FailureKind};
+use regex::RegexBuilder;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::blocking;
+use super::workspace::{Ground, Workspace, errno, failure};
+use crate::native::{About, Context, NativeTool};
+
+/// Bytes of a document, and matches of a search.
+const MOST_BYTES: u64 = 8 << 20;
+const MOST_MATCHES: usize = 10_000;
+
+pub(super) struct ToolJsonParse(pub(super) Ground);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Document {
+    /// The JSON itself
+    #[serde(default)]
+    stdin: Option<String>,
+    /// A file of the project that holds it, instead
+    #[serde(default)]
+    file: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Pretty {
+    /// The same JSON, indented
+    json: String,
+}
+
+impl NativeTool for ToolJsonParse {
+    type Input = Document;
+    type Output = Pretty;
+
+    fn about(&self) -> About {
+        About::new(
+            "tool_json_parse",
+            "Check JSON and give it back indented, from a text or from a file of the project.",
+        )
+        .reads(&["."])
+        .tags(&["text"])
+        .read_only()
+    }
+
+    async fn run(&self, input: Document, context: Context<'_>) -> Result<Pretty, Failure> {
+        let (root, ground) = (context.workspace().to_owned(), self.0.clone());
+        blocking(move || {
+            let text = match (input.stdin, input.file) {
+                (Some(text), None) => text,
+                (None, Some(file)) => of_file(&Workspace::open(&root, &ground)?, &file)?,
+                _ => return Err(invalid("give either `stdin` or `file`".to_owned())),
+            };
+            let value: Value = serde_json::from_str(&text)
+                .map_err(|err| invalid(format!("it is no JSON: {err}")))?;
+            Ok(Pretty {
+                json: format!("{value:#}"),
+            })
+        })
+        .await
+    }
+}
+
+fn of_file(workspace: &Workspace, file: &str) -> Result<String, Failure> {
+    let path = workspace.inside(file)?;
+    let (file, found) = workspace.file(&path)?;
+    if found.st_size as u64 > MOST_BYTES {
+        return Err(invalid(format!(
+            "the file has more than {MOST_BYTES} bytes"
+        )));
+    }
+    let mut text = String::new();
+    std::fs::File::from(file)
+        .take(MOST_BYTES)
+        .read_to_string(&mut text)
+        .map_err(|err| match err.kind() {
+            std::io::ErrorKind::InvalidData => invalid("the file is not UTF-8 text".to_owned()),
+            _ => failure(&path, errno(&err)),
+        })?;
+    Ok(text)
+}
+
+pub(super) struct ToolTextSearch;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Search {
+    /// A regular expression
+    #[schemars(length(max = 10000))]
+    pattern: String,
+    /// The text to search
+    stdin: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Matches {
+    /// What matched, in order
+    matches: Vec<String>,
+}
+
+impl NativeTool for ToolTextSearch {
+    type Input = Search;
+    type Output = Matches;
+
+    fn about(&self) -> About {
+        About::new(
+            "tool_text_search",
+            "Find all that a regular expression matches in a text, in time that grows with the text alone.",
+        )
+        .tags(&["text"])
+        .read_only()
+    }
+
+    async fn run(&self, input: Search, _: Context<'_>) -> Result<Matches, Failure> {
+        let pattern = pattern(&input.pattern, Case::Told)?;
+        blocking(move || {
+            let found = pattern.find_iter(&input.stdin).take(MOST_MATCHES);
+            Ok(Matches {
+                matches: found.map(|it| it.as_str().to_owned()).collect(),
+            })
+        })
+        .await
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Case {
+    /// Letters are what they are.
+    Told,
+    Ignored,
+}
+
+pub(super) fn pattern(text: &str, case: Case) -> Result<regex::Regex, Failure> {
+    RegexBuilder::new(text)
+        .case_insensitive(case == Case::Ignored)
+        .size_limit(4 << 20)
+        .build()
+        .map_err(|err| {
+            invalid(format!("the pattern cannot be used: {err}"))
+                .hint("look-around and back-references are not known: they cannot be searched in linear time")
+        })
+}
+
+pub(super) fn invalid(message: String) -> Failure {
+    Failure::new(FailureKind::InvalidInput, message)
+}

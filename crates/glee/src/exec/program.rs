@@ -1,0 +1,119 @@
+//! A program that a function of glee's own starts: held like any command, and told what it said.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use glee_core::admit::Admitted;
+use glee_core::outcome::{Failure, FailureKind, Held, Truncated};
+use glee_sandbox::Exit;
+
+use super::cage::Cage;
+use super::entrypoint::find_entrypoint;
+use super::place::{self, Place};
+use super::process::{self, Job, invalid};
+use super::streams::{Captured, NOTES};
+
+pub(crate) struct Program {
+    /// The program, by its name in the system's path or by its own, and its arguments.
+    pub(crate) words: Vec<String>,
+    pub(crate) cwd: PathBuf,
+    /// For the program alone: nothing that starts it reads them.
+    pub(crate) env: Vec<(String, String)>,
+    pub(crate) stdin: String,
+    pub(crate) timeout: Duration,
+}
+
+/// A program that has ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// As shells have it: 128 and the signal for one that was ended by a signal.
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    pub(crate) duration: Duration,
+    /// What was cut of both.
+    pub(crate) truncated: Option<Truncated>,
+}
+
+/// A place to run programs in.
+pub(crate) struct Cell<'a> {
+    cage: &'a Cage,
+    call: &'a Admitted,
+    place: Place,
+}
+
+impl Cage {
+    /// Makes ready what holds the programs of a call to its permissions, or refuses.
+    pub(crate) async fn cell<'a>(
+        &'a self,
+        call: &'a Admitted,
+    ) -> Result<(Held, Cell<'a>), Failure> {
+        let (held, place) = Place::make(call, self).await?;
+        let cage = self;
+        Ok((held, Cell { cage, call, place }))
+    }
+}
+
+impl Cell<'_> {
+    pub(crate) async fn run(&self, program: Program) -> Result<Ended, Failure> {
+        let Cell { cage, call, place } = self;
+        let (name, args) = program
+            .words
+            .split_first()
+            .ok_or_else(|| invalid("there is no program to run".to_owned()))?;
+        let entrypoint = find_entrypoint(call.root(), name)
+            .map_err(|why| Failure::new(FailureKind::ExecutionError, why))?;
+        let mut env = place::environment(call, &[], place.scratch(), NOTES)?;
+        for (name, value) in program.env {
+            if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
+                let name = name.escape_debug();
+                return Err(invalid(format!(
+                    "`{name}` cannot be an environment variable"
+                )));
+            }
+            env.retain(|(known, _)| *known != *name);
+            env.push((name.into(), value.into()));
+        }
+        if args.iter().any(|it| it.contains('\0')) {
+            return Err(invalid(
+                "an argument of a program cannot hold NUL".to_owned(),
+            ));
+        }
+        let job = Job {
+            entrypoint,
+            args: args.iter().map(OsString::from).collect(),
+            env,
+            cwd: place.cwd(program.cwd)?,
+            stdin: program.stdin.into_bytes(),
+            request: None,
+            timeout: program.timeout.min(call.timeout()),
+        };
+        let began = Instant::now();
+        let finished = process::run(job, place, call, cage).await?;
+        Ok(Ended {
+            code: match finished.exit {
+                Exit::Code(code) => code,
+                Exit::Signal(signal) => 128 + signal,
+            },
+            duration: began.elapsed(),
+            truncated: both(finished.stdout.truncated(), finished.stderr.truncated()),
+            stdout: text(&finished.stdout),
+            stderr: text(&finished.stderr),
+        })
+    }
+}
+
+fn text(captured: &Captured) -> String {
+    String::from_utf8_lossy(&captured.bytes).into_owned()
+}
+
+fn both(stdout: Option<Truncated>, stderr: Option<Truncated>) -> Option<Truncated> {
+    match (stdout, stderr) {
+        (Some(one), Some(other)) => Some(Truncated {
+            kept: one.kept + other.kept,
+            total: one.total.zip(other.total).map(|(one, other)| one + other),
+        }),
+        (one, other) => one.or(other),
+    }
+}

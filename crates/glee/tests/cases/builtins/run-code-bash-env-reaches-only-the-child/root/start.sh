@@ -1,0 +1,1 @@
+echo by-bash-env > made.txt

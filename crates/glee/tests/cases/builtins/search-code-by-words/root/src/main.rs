@@ -1,0 +1,1 @@
+fn main() { parse_url() }

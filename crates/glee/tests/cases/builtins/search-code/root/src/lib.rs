@@ -1,0 +1,2 @@
+fn parse_url() {}
+fn other() {}
