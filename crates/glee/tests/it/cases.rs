@@ -1,6 +1,6 @@
 //! Cases as data: each folder below `tests/cases/<area>/` is a tool, a call and what must come of it,
-//! run through the library, through the command line and through MCP alike: there directly and by
-//! `glee_tool`, which must not differ.
+//! run through the library, the command line, REST and MCP alike: there directly and by `glee_tool`, which
+//! must not differ.
 //!
 //! `tool.yml` is the manifest; `call.json` the call; `outcome.json` the outcome, with `"..."` for what
 //! does not matter; `lint.json` the problems `glee lint` must find. Other files go into the tool's
@@ -18,9 +18,11 @@ use glee::app::{App, Call};
 use glee::dialect::native;
 use glee_core::example::Expected;
 use glee_core::port::{Answer, Caller, Cancel, Waits};
+use glee_core::url_template::encode;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use crate::mcp::server::Served;
 use crate::support::{Scene, approve, json as output_json, stderr, updating, wiring};
 use crate::upstream::{Seen, Upstream};
 
@@ -157,6 +159,9 @@ fn run_case(case: &Path) -> Result<(), String> {
     {
         through_mcp(case, &given, &outcome).map_err(|err| format!("mcp: {err}"))?;
     }
+    if rest_can_tell(case, &given) {
+        through_rest(case, &given).map_err(|err| format!("rest: {err}"))?;
+    }
     if given.person.is_none() && !case.join("saved.yml").exists() {
         through_the_command_line(case, &given).map_err(|err| format!("command line: {err}"))?;
     }
@@ -206,6 +211,29 @@ fn through_the_library(case: &Path, given: &Given) -> Result<Option<Value>, Stri
     let outcome = native::render(&outcome);
     stage.check(case, given, outcome.clone(), Update::Allowed)?;
     Ok(Some(stage.unfill(outcome)))
+}
+
+/// Nobody is there to answer, and nobody sets a deadline.
+fn rest_can_tell(case: &Path, given: &Given) -> bool {
+    given.args.is_some()
+        && given.person.is_none()
+        && given.timeout_ms.is_none()
+        && !case.join("saved.yml").exists()
+}
+
+/// The outcome itself, by `POST /run/NAME`.
+fn through_rest(case: &Path, given: &Given) -> Result<(), String> {
+    let stage = Stage::for_call(case, given);
+    let tool = given.tool.clone().unwrap_or(stage.tool.clone());
+    let served = Served::open_with(&stage.scene, &given.env);
+    let args = Value::Object(stage.args(given));
+    let reply = served.rest(&format!("POST /run/{}", encode(&tool)), "none", &[], &args);
+    let outcome: Value =
+        serde_json::from_str(&reply.body).map_err(|err| format!("{err}: {reply:?}"))?;
+    if (reply.status == 200) != (outcome["ok"] == true) {
+        return Err(format!("{reply:?}"));
+    }
+    stage.check(case, given, outcome, Update::Forbidden)
 }
 
 /// Clients set no deadline of their own, and a form cannot amend arguments.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::extract::DefaultBodyLimit;
 use axum::middleware;
 use axum::serve::ListenerExt;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
@@ -75,7 +76,7 @@ impl Bound {
         config.max_request_body_bytes = MOST_BODY;
         let closing = config.cancellation_token.clone();
         let lists = server.clone();
-        let rest = rest::router(server.app());
+        let rest = rest::router(server.app()).layer(DefaultBodyLimit::max(MOST_BODY));
         let mcp = StreamableHttpService::new(move || Ok(server.connection()), manager, config);
         let router = Router::new()
             .route_service("/mcp", mcp)

@@ -1,5 +1,6 @@
 //! The two servers, started as a client or a person starts them, and what is said to them.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -195,6 +196,12 @@ impl Served {
         Served::start(scene, &["serve", "--listen", "127.0.0.1:0", "--no-auth"])
     }
 
+    /// The same, for tools that find these variables.
+    pub(crate) fn open_with(scene: &Scene, env: &BTreeMap<String, String>) -> Served {
+        let args = ["serve", "--listen", "127.0.0.1:0", "--no-auth"];
+        Served::begin(command(scene, &args).envs(env))
+    }
+
     /// For whoever has the token.
     pub(crate) fn guarded(scene: &Scene) -> Served {
         let mut served = Served::start(scene, &["serve", "--listen", "127.0.0.1:0"]);
@@ -204,7 +211,11 @@ impl Served {
     }
 
     fn start(scene: &Scene, args: &[&str]) -> Served {
-        let mut child = command(scene, args).stdin(Stdio::null()).spawn().unwrap();
+        Served::begin(&mut command(scene, args))
+    }
+
+    fn begin(command: &mut Command) -> Served {
+        let mut child = command.stdin(Stdio::null()).spawn().unwrap();
         let said = drain(child.stderr.take().unwrap());
         let mut served = Served {
             child,
