@@ -71,14 +71,16 @@ pub fn for_models<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
         .collect();
     let own: HashSet<&str> = names.iter().copied().collect();
     let mut change = |name: &str| {
-        let safe: String = name
-            .chars()
-            .take(MAX_NAME)
-            .map(|c| match c {
-                _ if c.is_ascii_alphanumeric() || c == '_' || c == '-' => c,
-                _ => '_',
-            })
-            .collect();
+        let mut safe = String::new();
+        for c in name.chars() {
+            match c {
+                _ if c.is_ascii_alphanumeric() || c == '_' || c == '-' => safe.push(c),
+                '.' => safe.push('_'),
+                // By its number, or another name of the same length would be shown the same.
+                _ => safe += &format!("_{:x}_", c as u32),
+            }
+        }
+        safe.truncate(MAX_NAME);
         let mut shown = safe.clone();
         let mut count = 2;
         while own.contains(shown.as_str()) || !taken.insert(fold(&shown)) {
@@ -208,7 +210,7 @@ mod tests {
     fn names_for_models() {
         assert_eq!(
             for_models(["a.b", "a-b", "A_b", "Käse", "a_b_2"]),
-            ["a_b_3", "a-b", "A_b_4", "K_se", "a_b_2"]
+            ["a_b_3", "a-b", "A_b_4", "K_e4_se", "a_b_2"]
         );
         assert_eq!(for_models(["X", "x", "x_2"]), ["X", "x_3", "x_2"]);
         let long = "x".repeat(64);
@@ -225,7 +227,8 @@ mod tests {
             ("Web-Search", Some("web_search")),
             ("a_b", Some("a.b")),
             ("A-B", Some("a.b")),
-            ("k_se", Some("Käse")),
+            ("k_e4_se", Some("Käse")),
+            ("k_se", None),
             ("web_search_2", None),
             ("websearch", None),
         ] {

@@ -151,7 +151,7 @@ impl Runtime {
         recording.began = self.clock.now();
         let result = run
             .await
-            .and_then(|raw| shape(&admitted.spec().outputs, raw));
+            .and_then(|raw| shape(&admitted.spec().outputs, raw, &redactor));
         let result = match result {
             Ok(output) => {
                 let output = with_remark(output, &admitted);

@@ -180,8 +180,8 @@ impl Index {
         found
     }
 
-    /// Adds what one word of a query says: of tools that hold it, or a longer word that begins with it, or,
-    /// when there are none, one that is spelled nearly so.
+    /// Adds what one word of a query says: of tools that hold it, or a longer word that begins with it, or
+    /// one that is spelled nearly so. What a tool holds says nothing about the others.
     fn meet(&self, word: &str, scores: &mut [f64]) {
         let mut best: HashMap<u32, f64> = HashMap::new();
         let mut take = |tools: &[(u32, f64)], how: f64| {
@@ -190,21 +190,17 @@ impl Index {
                 *score = f64::max(*score, how * weight);
             }
         };
-        let mut is_met = false;
         for (held, entry) in self
             .words
             .range(word.to_owned()..)
             .take_while(|(held, _)| held.starts_with(word))
         {
-            is_met = true;
             take(&entry.tools, if held == word { WHOLE } else { BEGINS });
         }
-        if !is_met {
-            let letters = letters(word);
-            for (held, entry) in &self.words {
-                if is_near(word, letters, held, entry.letters) {
-                    take(&entry.tools, FUZZY);
-                }
+        let letters = letters(word);
+        for (held, entry) in &self.words {
+            if is_near(word, letters, held, entry.letters) {
+                take(&entry.tools, FUZZY);
             }
         }
         for (at, score) in best {
@@ -354,6 +350,17 @@ mod tests {
         assert_eq!(found(&index, "the city of mail")[0], "mail");
         assert!(found(&index, "zzzz").is_empty());
         assert!(found(&index, "").is_empty());
+    }
+
+    /// What nobody is shown changes nothing of what they are.
+    #[test]
+    fn a_tool_says_nothing_about_the_others() {
+        let mut off = member("off", "Kubrnetes", "", 0);
+        off.enabled = false;
+        let index = index([member("on", "Kubernetes", "", 0), off]);
+        let hits = index.search("kubrnetes", None, 10, |it| it.enabled);
+        let hits: Vec<_> = hits.iter().map(|it| it.member.key.slug.as_str()).collect();
+        assert_eq!(hits, ["on"]);
     }
 
     #[test]

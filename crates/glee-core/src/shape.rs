@@ -6,7 +6,12 @@ use crate::content::Content;
 use crate::json;
 use crate::model::{Extract, Field, Format, OnMismatch, Outputs};
 use crate::outcome::{Failure, FailureKind, Output, Truncated};
+use crate::redact::Redactor;
 use crate::schema::sentence;
+
+/// How much of a response a pattern is looked for in. Nobody can stop a search that has begun, and it takes
+/// time with the length of both.
+const MOST_SEARCHED: usize = 256 << 10;
 
 /// What an executor brings back.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,14 +29,14 @@ pub enum Body {
 }
 
 /// What is not as promised becomes a warning or a failure, as the tool says.
-pub fn shape(outputs: &Outputs, raw: Raw) -> Result<Output, Failure> {
+pub fn shape(outputs: &Outputs, raw: Raw, redactor: &Redactor) -> Result<Output, Failure> {
     if let Body::Nothing(why) = raw.body {
         return Ok(nothing(outputs.format, vec![why]));
     }
     let mut warnings = Vec::new();
     // What was kept in another form than it came; no reason to stop.
     let mut remarks = Vec::new();
-    let raw = found(outputs, raw, &mut warnings);
+    let raw = found(outputs, raw, redactor, &mut warnings);
     let value = parse(outputs.format, &raw, &mut warnings, &mut remarks);
     let value = if warnings.is_empty() {
         extract(outputs, value, &mut warnings)
@@ -85,17 +90,23 @@ fn nothing(format: Format, warnings: Vec<String>) -> Output {
     }
 }
 
-/// What a pattern finds in the text, before anything is made of it.
-fn found(outputs: &Outputs, raw: Raw, warnings: &mut Vec<String>) -> Raw {
+/// What a pattern finds in the text, before anything is made of it. Half a secret would not be known for
+/// one, so they are taken out first.
+fn found(outputs: &Outputs, raw: Raw, redactor: &Redactor, warnings: &mut Vec<String>) -> Raw {
     let (Some(Extract::Match(regex)), Body::Bytes(bytes)) = (&outputs.extract, &raw.body) else {
         return raw;
     };
-    let text = String::from_utf8_lossy(bytes);
+    let searched = &bytes[..bytes.len().min(MOST_SEARCHED)];
+    let text = redactor.text(String::from_utf8_lossy(searched).into_owned());
     let found = regex
         .captures(&text)
         .and_then(|it| it.get(1).or_else(|| it.get(0)));
     let Some(found) = found else {
-        warnings.push(format!("`{regex}` is not in the response"));
+        let within = match searched.len() < bytes.len() {
+            true => format!(", as far as its first {MOST_SEARCHED} bytes go"),
+            false => String::new(),
+        };
+        warnings.push(format!("`{regex}` is not in the response{within}"));
         return raw;
     };
     let body = Body::Bytes(found.as_str().as_bytes().to_vec());
@@ -182,6 +193,25 @@ fn project(fields: &[Field], value: &Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::secret::{Secret, SecretValues};
+
+    fn idle() -> Redactor {
+        Redactor::new(&SecretValues::default())
+    }
+
+    /// Pieces of a secret would not be known for what they are.
+    #[test]
+    fn a_pattern_cannot_cut_a_secret_in_pieces() {
+        let secrets = SecretValues::from([("KEY".to_owned(), Secret::new("hunter2-very-secret"))]);
+        let outputs = Outputs {
+            extract: Some(Extract::Match("key=(.{6})".parse().unwrap())),
+            ..outputs()
+        };
+        let raw = text("key=hunter2-very-secret");
+        let shaped = shape(&outputs, raw, &Redactor::new(&secrets)).unwrap();
+        let value = shaped.value.to_string();
+        assert!(!value.contains("hunter"), "{value}");
+    }
     use crate::json_path::JsonPath;
     use crate::schema::Schema;
     use serde_json::json;
@@ -215,12 +245,12 @@ mod tests {
             ..outputs()
         };
         let body = r#"{"web":{"results":[{"title":"A","url":"https://a","description":"..."},{"title":"B"}]}}"#;
-        let shaped = shape(&outputs, text(body)).unwrap();
+        let shaped = shape(&outputs, text(body), &idle()).unwrap();
         assert_eq!(
             shaped.value,
             json!([{"title": "A", "url": "https://a"}, {"title": "B"}])
         );
-        let shaped = shape(&outputs, text("{}")).unwrap();
+        let shaped = shape(&outputs, text("{}"), &idle()).unwrap();
         assert_eq!(shaped.value, Value::Null);
         assert_eq!(shaped.warnings, ["`web.results` is not in the response"]);
     }
@@ -232,7 +262,7 @@ mod tests {
             schema: schema.clone(),
             ..outputs()
         };
-        let shaped = shape(&warn, text("{}")).unwrap();
+        let shaped = shape(&warn, text("{}"), &idle()).unwrap();
         assert_eq!((shaped.value, shaped.warnings.len()), (json!({}), 1));
         let fail = Outputs {
             schema,
@@ -240,7 +270,7 @@ mod tests {
             ..outputs()
         };
         assert_eq!(
-            shape(&fail, text("{}")).unwrap_err().kind,
+            shape(&fail, text("{}"), &idle()).unwrap_err().kind,
             FailureKind::OutputInvalid
         );
     }
@@ -254,7 +284,7 @@ mod tests {
                 on_mismatch: OnMismatch::Fail,
                 ..outputs()
             };
-            shape(&outputs, text("temp=12.5 C")).map(|it| it.value)
+            shape(&outputs, text("temp=12.5 C"), &idle()).map(|it| it.value)
         };
         assert_eq!(found(r"temp=\S+", Format::Text), Ok(json!("temp=12.5")));
         assert_eq!(found(r"temp=(\S+)", Format::Text), Ok(json!("12.5")));
@@ -270,7 +300,7 @@ mod tests {
             on_mismatch: OnMismatch::Empty,
             ..outputs()
         };
-        let shaped = shape(&outputs, text("{}")).unwrap();
+        let shaped = shape(&outputs, text("{}"), &idle()).unwrap();
         assert_eq!((shaped.value, shaped.warnings.len()), (Value::Null, 1));
         let raw = Raw {
             body: Body::Nothing("it failed".into()),
@@ -280,7 +310,7 @@ mod tests {
             format: Format::Text,
             ..outputs
         };
-        let shaped = shape(&outputs, raw).unwrap();
+        let shaped = shape(&outputs, raw, &idle()).unwrap();
         assert_eq!(
             (shaped.value, shaped.warnings[0].as_str()),
             (json!(""), "it failed")
@@ -289,9 +319,12 @@ mod tests {
 
     #[test]
     fn not_json_is_text_with_a_warning() {
-        let shaped = shape(&outputs(), text("oops")).unwrap();
+        let shaped = shape(&outputs(), text("oops"), &idle()).unwrap();
         assert_eq!((shaped.value, shaped.warnings.len()), (json!("oops"), 1));
-        assert_eq!(shape(&outputs(), text(" \n")).unwrap().value, Value::Null);
+        assert_eq!(
+            shape(&outputs(), text(" \n"), &idle()).unwrap().value,
+            Value::Null
+        );
         let cut = Raw {
             truncated: Some(Truncated {
                 kept: 4,
@@ -299,6 +332,9 @@ mod tests {
             }),
             ..text("[1, ü")
         };
-        assert_eq!(shape(&outputs(), cut).unwrap().value, json!("[1, ü"));
+        assert_eq!(
+            shape(&outputs(), cut, &idle()).unwrap().value,
+            json!("[1, ü")
+        );
     }
 }

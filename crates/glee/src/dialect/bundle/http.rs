@@ -23,7 +23,7 @@ use super::{Run, Surroundings, Wrong, how};
 /// Kept of a response.
 const MOST_BYTES: usize = 5 << 20;
 /// What a pattern may become when it is compiled.
-const PATTERN_BYTES: usize = 1 << 20;
+const PATTERN_BYTES: usize = 128 << 10;
 /// A request that fails is sent again so often, where that does no harm.
 const RETRY: Retry = Retry {
     times: 2,

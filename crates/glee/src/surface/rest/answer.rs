@@ -32,14 +32,35 @@ impl IntoResponse for Refused {
     }
 }
 
-/// A body that is JSON and says so. A page of another origin cannot send that without asking first.
+/// A body that is a JSON object and says so.
 pub(super) struct Body<T>(pub(super) T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     type Rejection = Refused;
 
     async fn from_request(request: Request, state: &S) -> Result<Body<T>, Refused> {
-        let bad = |why: String| Refused(Failure::new(FailureKind::InvalidInput, why));
+        let Anything(value) = Anything::from_request(request, state).await?;
+        // A list would be taken for the fields of an object, in order.
+        if !value.is_object() {
+            return Err(bad("the body should be a JSON object".into()));
+        }
+        serde_json::from_value(value)
+            .map(Body)
+            .map_err(|err| bad(format!("the body is not what it should be: {err}")))
+    }
+}
+
+/// A body that is JSON and says so. A page of another origin cannot send that without asking first.
+pub(super) struct Anything(pub(super) Value);
+
+fn bad(why: String) -> Refused {
+    Refused(Failure::new(FailureKind::InvalidInput, why))
+}
+
+impl<S: Send + Sync> FromRequest<S> for Anything {
+    type Rejection = Refused;
+
+    async fn from_request(request: Request, state: &S) -> Result<Anything, Refused> {
         let kind = request.headers().get(header::CONTENT_TYPE);
         let kind = kind.and_then(|it| it.to_str().ok()).unwrap_or_default();
         let kind = kind.split(';').next().unwrap_or_default().trim();
@@ -52,9 +73,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
         let text = std::str::from_utf8(&bytes).map_err(|_| bad("the body is not text".into()))?;
         // Of two equal keys a person may have seen the other one.
         let value = json::parse(text).map_err(|err| bad(format!("the body is {err}")))?;
-        serde_json::from_value(value)
-            .map(Body)
-            .map_err(|err| bad(format!("the body is not what it should be: {err}")))
+        Ok(Anything(value))
     }
 }
 

@@ -11,7 +11,7 @@ use glee_core::outcome::{Failure, FailureKind};
 use glee_core::port::{Caller, Cancel, Waits};
 use serde_json::{Map, Value, json};
 
-use super::answer::{Answer, Body, Refused};
+use super::answer::{Answer, Anything, Body, Refused};
 use super::bundles::Desk;
 use super::operation::Operation;
 use super::params::{Kind, Param, Place, Query};
@@ -124,7 +124,7 @@ async fn call(
     Extension(by): Extension<Principal>,
     Place(format): Place<String>,
     query: Query,
-    Body(body): Body<Value>,
+    Anything(body): Anything,
 ) -> Answer {
     let _pass = desk.enter(&by)?;
     let strict = query.check(CALL)?.flag("strict")?;

@@ -176,8 +176,8 @@ fn names_are_mapped_and_back() {
         scene.write(&path, &echo(name, &schema));
     }
     for (format, expected) in [
-        ("openai", ["7up", "gr__e", "plain"]),
-        ("gemini", ["_7up", "gr__e", "plain"]),
+        ("openai", ["7up", "gr_f6__df_e", "plain"]),
+        ("gemini", ["_7up", "gr_f6__df_e", "plain"]),
     ] {
         let exported = output_json(&scene.glee(&["export", format]));
         let format = Format::named(format).unwrap();
@@ -400,6 +400,13 @@ fn exports_and_calls_over_rest() {
         "{answer}"
     );
     let (status, answer) = send("POST /run/t", &agent, &json!({"a": 1}));
+    assert_eq!(
+        (status, &answer["error"]["code"]),
+        (400, &json!("INVALID_INPUT")),
+        "{answer}"
+    );
+    // A list is no object whose fields have an order.
+    let (status, answer) = send("POST /run/t", &agent, &json!([{"a": "x"}]));
     assert_eq!(
         (status, &answer["error"]["code"]),
         (400, &json!("INVALID_INPUT")),
