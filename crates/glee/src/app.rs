@@ -284,9 +284,19 @@ impl App {
 
     /// Takes in what changed on disk. A document that is broken now keeps its last good version.
     pub fn reload(&self) -> Result<(), OpenError> {
-        // Under a config that cannot be read the tools that come with glee are those there were.
         let config = read_config(&self.project);
+        // What is broken allows nothing: somebody may have meant to take a rule out.
+        let standing = standing_rules(&self.project);
+        let usable = standing.as_ref().map(Vec::clone).unwrap_or_default();
+        self.ledger.replace_rules(usable);
+        // Before the tools, so that none is there without its rules. Rules that cannot be read do not loosen
+        // those that hold.
         if let Ok(config) = &config {
+            let rules = rules(config, self.allowed_permissions.as_deref());
+            self.runtime.gate.rules.replace(rules);
+            self.elicitation
+                .store(Arc::new(config.approvals.elicitation));
+            // Under a config that cannot be read the tools that come with glee are those there were.
             self.builtins.store(Arc::new(self.kit.tools(config)?));
         }
         {
@@ -306,16 +316,7 @@ impl App {
             )?;
             self.runtime.catalog.replace(next);
         }
-        // What is broken allows nothing: somebody may have meant to take a rule out.
-        let standing = standing_rules(&self.project);
-        let usable = standing.as_ref().map(Vec::clone).unwrap_or_default();
-        self.ledger.replace_rules(usable);
-        // Rules that cannot be read do not loosen those that hold.
-        let config = config?;
-        let rules = rules(&config, self.allowed_permissions.as_deref());
-        self.runtime.gate.rules.replace(rules);
-        self.elicitation
-            .store(Arc::new(config.approvals.elicitation));
+        config?;
         standing.map(|_| ())
     }
 

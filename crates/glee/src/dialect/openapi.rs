@@ -1,18 +1,17 @@
 //! Tools as an OpenAPI 3.1 document: each is one operation, `POST /run/{name}`.
 
 use glee_core::model::{Format, ToolSpec};
-use glee_core::name::{self, visible};
+use glee_core::name::visible;
 use glee_core::url_template::encode;
 use serde_json::{Map, Value, json};
 
-pub fn document(specs: &[&ToolSpec]) -> Value {
-    let names = name::for_models(specs.iter().map(|it| it.name.as_str()));
-    let paths: Map<String, Value> = specs
+/// Each tool with the name that it has among all there are.
+pub fn document(tools: &[(&ToolSpec, String)]) -> Value {
+    let paths: Map<String, Value> = tools
         .iter()
-        .zip(names)
         .map(|(spec, id)| {
             let path = format!("/run/{}", encode(&spec.name));
-            (path, json!({"post": operation(spec, &id)}))
+            (path, json!({"post": operation(spec, id)}))
         })
         .collect();
     json!({

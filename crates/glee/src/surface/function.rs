@@ -32,11 +32,13 @@ pub(super) fn export(
     for name in only {
         snapshot.find(name)?;
     }
-    let is_wanted = |it: &&Arc<ToolSpec>| only.is_empty() || only.contains(&it.name);
-    let specs: Vec<&ToolSpec> = snapshot
-        .offered()
-        .filter(is_wanted)
-        .map(|it| &**it)
+    let all: Vec<&ToolSpec> = snapshot.offered().map(|it| &**it).collect();
+    // By the name it has among all, or a call would reach another tool.
+    let names = function::names(Format::named(format).unwrap_or(Format::OpenAi), &all);
+    let tools: Vec<(&ToolSpec, String)> = all
+        .into_iter()
+        .zip(names)
+        .filter(|(it, _)| only.is_empty() || only.contains(&it.name))
         .collect();
     let whole = |tools| Export {
         tools,
@@ -44,11 +46,13 @@ pub(super) fn export(
     };
     match (format, Format::named(format)) {
         ("mcp", _) => Ok(whole(
-            json!({"tools": super::mcp::definitions(app, &specs)}),
+            json!({"tools": super::mcp::definitions(app, &tools)}),
         )),
-        ("openapi", _) => Ok(whole(openapi::document(&specs))),
-        (_, Some(format)) => Ok(function::export(format, strict, &specs)),
-        (_, None) => Err(Failure::new(
+        ("openapi", _) => Ok(whole(openapi::document(&tools))),
+        (name, Some(format)) if EXPORTS.contains(&name) => {
+            Ok(function::export(format, strict, &tools))
+        }
+        _ => Err(Failure::new(
             FailureKind::InvalidInput,
             format!("there are the formats {}", EXPORTS.join(", ")),
         )),
@@ -63,6 +67,7 @@ pub(super) async fn answer(
     strict: bool,
     body: &Value,
     caller: &Caller,
+    cancel: &Cancel,
 ) -> Result<(Value, Option<FailureKind>), Failure> {
     let Asks { calls, is_list } =
         function::read(format, body).map_err(|why| Failure::new(FailureKind::InvalidInput, why))?;
@@ -70,6 +75,10 @@ pub(super) async fn answer(
     let mut failed = None;
     for ask in calls {
         let (call, wrong) = meant(app, format, strict, &ask, caller);
+        let call = Call {
+            cancel: cancel.clone(),
+            ..call
+        };
         let outcome = match wrong {
             None => app.call(call).await,
             Some(why) => app.turn_away(call, why).await,

@@ -52,8 +52,32 @@ pub fn read(format: Format, body: &Value) -> Result<Asks, String> {
     })
 }
 
+/// A call that cannot be read is answered too, when it can be told which it is.
 fn one(format: Format, call: &Value) -> Option<Ask> {
-    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let id = match format {
+        Format::OpenAi | Format::ToolResult => call.get("id"),
+        Format::OpenAiResponses if call["type"] == "function_call" => call.get("call_id"),
+        Format::Anthropic if call["type"] == "tool_use" => call.get("id"),
+        Format::OpenAiResponses | Format::Anthropic | Format::Gemini => None,
+    };
+    readable(format, call).or_else(|| {
+        Some(Ask {
+            id: Some(id.and_then(text)?),
+            name: String::new(),
+            args: Err("the call does not say which function it means".to_owned()),
+        })
+    })
+}
+
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+fn readable(format: Format, call: &Value) -> Option<Ask> {
     match format {
         Format::OpenAi | Format::ToolResult => {
             let function = call.get("function")?;
@@ -144,6 +168,7 @@ pub fn write(format: Format, ask: &Ask, outcome: &Outcome, largest: usize) -> Va
             let response = match &outcome.result {
                 Ok(output) if text.len() < largest && !output.is_content => match &output.value {
                     Value::String(_) => json!({"output": text}),
+                    value if output.warnings.is_empty() => json!({"output": value}),
                     value => json!({"output": value, "warnings": output.warnings}),
                 },
                 Ok(_) => json!({"output": text}),
@@ -199,6 +224,9 @@ fn failure_in_words(failure: &Failure) -> String {
     text
 }
 
+/// What Anthropic's models can look at.
+const PICTURES: [&str; 4] = ["image/jpeg", "image/png", "image/gif", "image/webp"];
+
 /// Pictures as pictures, where the model can look at them.
 fn pictures(output: &Output, text: &str) -> Value {
     let content = match output.is_content {
@@ -209,10 +237,12 @@ fn pictures(output: &Output, text: &str) -> Value {
         .blocks
         .iter()
         .filter_map(|it| match it {
-            Block::Image { data, mime_type } => Some(json!({
-                "type": "image",
-                "source": {"type": "base64", "media_type": mime_type, "data": data},
-            })),
+            Block::Image { data, mime_type } if PICTURES.contains(&mime_type.as_str()) => {
+                Some(json!({
+                    "type": "image",
+                    "source": {"type": "base64", "media_type": mime_type, "data": data},
+                }))
+            }
             _ => None,
         })
         .collect();

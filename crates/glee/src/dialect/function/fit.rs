@@ -11,8 +11,14 @@ use super::undo::{Field, Undo};
 /// Schemas nested deeper than this, or larger, are told as far as that; the rest is JSON text.
 const DEEPEST: usize = 9;
 const MOST_NODES: usize = 1500;
-/// Longest list of values.
-const MOST_LISTED: usize = 500;
+/// A schema with more than this is not told at all.
+const MOST_TOLD: usize = 4500;
+/// Parts of schemas that are looked at for one tool. References can multiply without end.
+const MOST_WORK: usize = 200_000;
+/// Values that are listed, in one list and in all lists of a tool, and how long a long list may be.
+const MOST_LISTED: usize = 900;
+const MANY_LISTED: usize = 250;
+const LONGEST_LISTED: usize = 15_000;
 /// References that lead to references.
 const MOST_HOPS: usize = 32;
 
@@ -33,18 +39,16 @@ pub(super) struct Told {
 
 /// `Err` says why a tool with such arguments cannot be told at all.
 pub(super) fn fit(source: &Value, tongue: &Tongue) -> Result<Told, String> {
-    let mut fitting = Fitting {
-        tongue,
-        root: source,
-        nodes: 0,
-        losses: Vec::new(),
-    };
+    let mut fitting = Fitting::new(tongue, source);
     let merged = fitting.merged(source, "");
     let folded = fitting.folded(merged, "");
     if is_map(&folded) {
         return Err("its arguments can have any name".to_owned());
     }
     let (schema, undo) = fitting.object(&folded, "", 0)?;
+    if fitting.is_spent() {
+        return Err("its schema is too large".to_owned());
+    }
     Ok(Told {
         schema,
         undo,
@@ -54,12 +58,7 @@ pub(super) fn fit(source: &Value, tongue: &Tongue) -> Result<Told, String> {
 
 /// The schema with nothing but an object at its root; what stands below is as it was.
 pub(super) fn flat_root(source: &Value) -> (Map<String, Value>, Vec<Loss>) {
-    let mut fitting = Fitting {
-        tongue: &tongue::OPENAI,
-        root: source,
-        nodes: 0,
-        losses: Vec::new(),
-    };
+    let mut fitting = Fitting::new(&tongue::OPENAI, source);
     let merged = fitting.merged(source, "");
     let mut folded = fitting.folded(merged, "");
     // Others may refer to these.
@@ -75,10 +74,33 @@ struct Fitting<'a> {
     tongue: &'a Tongue,
     root: &'a Value,
     nodes: usize,
+    work: usize,
+    listed: usize,
     losses: Vec<Loss>,
 }
 
-impl Fitting<'_> {
+impl<'a> Fitting<'a> {
+    fn new(tongue: &'a Tongue, root: &'a Value) -> Fitting<'a> {
+        Fitting {
+            tongue,
+            root,
+            nodes: 0,
+            work: 0,
+            listed: 0,
+            losses: Vec::new(),
+        }
+    }
+
+    fn is_spent(&self) -> bool {
+        self.work > MOST_WORK || self.nodes > MOST_TOLD
+    }
+
+    /// Whether there is room for as much as this.
+    fn spend(&mut self, schema: &Value) -> bool {
+        self.work += glee_core::json::count(schema);
+        !self.is_spent()
+    }
+
     fn lose(&mut self, at: &str, what: impl Into<String>) {
         self.losses.push(Loss {
             at: at.to_owned(),
@@ -88,6 +110,9 @@ impl Fitting<'_> {
 
     fn any(&mut self, schema: &Value, at: &str, depth: usize) -> Result<Fitted, String> {
         self.nodes += 1;
+        if self.is_spent() {
+            return Ok((Map::new(), Undo::Same));
+        }
         let merged = self.merged(schema, at);
         if depth > DEEPEST || self.nodes > MOST_NODES {
             return Ok(self.text(&merged, at, "it is nested too deep or too large"));
@@ -172,6 +197,9 @@ impl Fitting<'_> {
         if open {
             self.lose(at, "no other properties can be given");
         }
+        if properties.is_empty() && self.tongue.types_in_capitals && depth > 0 {
+            return Ok(self.text(schema, at, "none of its properties can be told"));
+        }
         if !(properties.is_empty() && self.tongue.types_in_capitals) {
             told.insert("properties".into(), properties.into());
         }
@@ -196,11 +224,15 @@ impl Fitting<'_> {
         let inside = format!("{at}/*");
         let items = match (schema.get("prefixItems"), schema.get("items")) {
             (Some(Value::Array(first)), _) => {
-                self.lose(at, "which item is which is told in words only");
-                let same = first.windows(2).all(|it| it[0] == it[1]);
-                match first.first() {
-                    Some(one) if same => one.clone(),
-                    _ => json!(true),
+                match (first.first(), first.windows(2).all(|it| it[0] == it[1])) {
+                    (Some(one), true) => {
+                        self.lose(at, "how many items there are is not told");
+                        one.clone()
+                    }
+                    _ => {
+                        let why = "a list whose items differ is given as JSON text";
+                        return Ok(self.text(schema, at, why));
+                    }
                 }
             }
             (_, Some(items)) => items.clone(),
@@ -222,14 +254,21 @@ impl Fitting<'_> {
             (None, Some(Value::Array(all))) => all.clone(),
             _ => return told,
         };
-        listed.retain(|it| !it.is_null());
-        let too_many = listed.len() > MOST_LISTED;
+        listed.retain(|it| kind_of(it) == kind || (kind == "number" && it.is_number()));
+        if self.tongue.lists_texts && listed.contains(&"".into()) {
+            self.lose(at, "that it can be empty is not told");
+            listed.retain(|it| it != "");
+        }
+        let length: usize = listed.iter().map(|it| it.to_string().len()).sum();
+        let too_many = self.listed + listed.len() > MOST_LISTED
+            || (listed.len() > MANY_LISTED && length > LONGEST_LISTED);
         let not_texts = self.tongue.lists_texts && !listed.iter().all(Value::is_string);
         if too_many || not_texts {
             self.lose(at, "the values it can have are told in words only");
             let shown: Vec<String> = listed.iter().take(20).map(Value::to_string).collect();
             say(&mut told, &format!("one of {}", shown.join(", ")));
         } else if !listed.is_empty() {
+            self.listed += listed.len();
             told.insert("enum".into(), listed.into());
         }
         told
@@ -252,7 +291,7 @@ impl Fitting<'_> {
             let told = Value::from(told);
             if !all.contains(&told) {
                 all.push(told);
-                undo.push(back);
+                undo.push((variant.clone(), back));
             }
         }
         let mut told = match all.len() {
@@ -269,8 +308,8 @@ impl Fitting<'_> {
             self.allow_null(&mut told);
         }
         let undo = match undo.len() {
-            1 => undo.remove(0),
-            _ if undo.iter().all(Undo::is_idle) => Undo::Same,
+            1 => undo.remove(0).1,
+            _ if undo.iter().all(|it| it.1.is_idle()) => Undo::Same,
             _ => Undo::Either(undo),
         };
         Ok((told, undo))
@@ -279,6 +318,7 @@ impl Fitting<'_> {
     /// What is there of a schema whatever its type is: its words, and the keywords that are known.
     fn start(&mut self, schema: &Map<String, Value>, kind: &str, at: &str) -> Map<String, Value> {
         let mut told = Map::new();
+        let of = kind.to_owned();
         let kind = match self.tongue.types_in_capitals {
             true => kind.to_uppercase(),
             false => kind.to_owned(),
@@ -293,12 +333,14 @@ impl Fitting<'_> {
                 continue;
             }
             let known = self.tongue.keywords.contains(&keyword.as_str())
+                && is_of(keyword, &of)
                 && (keyword != "format"
                     || value
                         .as_str()
                         .is_some_and(|it| self.tongue.formats.contains(&it)));
             if known && self.tongue.counts_in_text.contains(&keyword.as_str()) {
-                told.insert(keyword.clone(), value.to_string().into());
+                let count = value.as_f64().unwrap_or_default() as u64;
+                told.insert(keyword.clone(), count.to_string().into());
             } else if known {
                 told.insert(keyword.clone(), value.clone());
             } else if !SILENT.contains(&keyword.as_str()) {
@@ -343,7 +385,7 @@ impl Fitting<'_> {
             }
             return;
         }
-        if let Some(Value::String(kind)) = told.get("type") {
+        if let Some(Value::String(kind)) = told.get("type").filter(|it| **it != "null") {
             let both = json!([kind, "null"]);
             told.insert("type".into(), both);
         }
@@ -363,6 +405,9 @@ impl Fitting<'_> {
         let Value::Object(map) = schema else {
             return Map::new();
         };
+        if !self.spend(schema) {
+            return Map::new();
+        }
         let mut merged = map.clone();
         let target = merged.shift_remove("$ref");
         let more = merged.shift_remove("allOf");
@@ -372,7 +417,7 @@ impl Fitting<'_> {
         if let Some(target) = target.as_ref().and_then(Value::as_str) {
             match self.target(target) {
                 Some(found) => {
-                    let found = self.followed(&found, at, hops + 1);
+                    let found = self.followed(found, at, hops + 1);
                     self.merge(&mut merged, found, at);
                 }
                 None => self.lose(at, format!("what `{target}` refers to is not told")),
@@ -385,9 +430,9 @@ impl Fitting<'_> {
         merged
     }
 
-    fn target(&self, reference: &str) -> Option<Value> {
+    fn target(&self, reference: &str) -> Option<&'a Value> {
         let pointer = reference.strip_prefix('#')?;
-        self.root.pointer(pointer).cloned()
+        self.root.pointer(pointer)
     }
 
     fn merge(&mut self, into: &mut Map<String, Value>, other: Map<String, Value>, at: &str) {
@@ -433,8 +478,12 @@ impl Fitting<'_> {
             .next();
         if let Some(Value::Array(variants)) = listed {
             base.shift_remove("description");
+            let around = Value::Object(base.clone());
             let variants: Vec<Map<String, Value>> = variants
                 .iter()
+                .take_while(|_| self.spend(&around))
+                .collect::<Vec<_>>()
+                .into_iter()
                 .map(|it| {
                     let mut variant = self.merged(it, at);
                     self.merge(&mut variant, base.clone(), at);
@@ -488,7 +537,16 @@ impl Fitting<'_> {
                     always.reduce(|a, b| a.into_iter().filter(|it| b.contains(it)).collect());
                 let mut properties = Map::new();
                 for (name, inner) in all.iter().flat_map(fields) {
-                    properties.entry(name).or_insert(inner);
+                    match properties.get_mut(&name) {
+                        None => {
+                            properties.insert(name, inner);
+                        }
+                        Some(known) if *known == inner => {}
+                        Some(known) => match known.get_mut("anyOf").and_then(Value::as_array_mut) {
+                            Some(forms) => forms.push(inner),
+                            None => *known = json!({"anyOf": [known.take(), inner]}),
+                        },
+                    }
                 }
                 together.insert("type".into(), "object".into());
                 together.insert("properties".into(), properties.into());
@@ -570,8 +628,22 @@ const SILENT: &[&str] = &[
     "contentSchema",
 ];
 
+/// Whether a keyword says anything about values of this type.
+fn is_of(keyword: &str, kind: &str) -> bool {
+    match keyword {
+        "minLength" | "maxLength" | "pattern" => kind == "string",
+        "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => {
+            kind == "integer" || kind == "number"
+        }
+        "minItems" | "maxItems" => kind == "array",
+        "minProperties" | "maxProperties" => kind == "object",
+        "format" => kind != "object" && kind != "array" && kind != "boolean",
+        _ => true,
+    }
+}
+
 /// The type that is not null, and whether null is one of the values too.
-fn kind(schema: &Map<String, Value>) -> (Option<String>, bool) {
+pub(super) fn kind(schema: &Map<String, Value>) -> (Option<String>, bool) {
     let has = |all: &[&str]| all.iter().any(|it| schema.contains_key(*it));
     match schema.get("type") {
         Some(Value::String(kind)) => (Some(kind.clone()), kind == "null"),
@@ -602,7 +674,7 @@ fn kind(schema: &Map<String, Value>) -> (Option<String>, bool) {
     }
 }
 
-fn kind_of(value: &Value) -> &'static str {
+pub(super) fn kind_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",
@@ -614,7 +686,7 @@ fn kind_of(value: &Value) -> &'static str {
     }
 }
 
-fn values(schema: &Map<String, Value>) -> Option<Vec<Value>> {
+pub(super) fn values(schema: &Map<String, Value>) -> Option<Vec<Value>> {
     match (schema.get("const"), schema.get("enum")) {
         (Some(only), _) => Some(vec![only.clone()]),
         (None, Some(Value::Array(all))) => Some(all.clone()),

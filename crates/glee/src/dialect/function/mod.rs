@@ -90,21 +90,30 @@ pub fn names(format: Format, specs: &[&ToolSpec]) -> Vec<String> {
     }
     // There a name begins with a letter or `_`.
     for at in 0..names.len() {
-        let is_good = names[at].starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-        let mut new = names[at].clone();
-        while !is_good && (new == names[at] || names.contains(&new)) {
-            new = format!("_{new}").chars().take(name::MAX_NAME).collect();
+        if names[at].starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
+            continue;
+        }
+        let cut = |length: usize| names[at].chars().take(length).collect::<String>();
+        let mut new = format!("_{}", cut(name::MAX_NAME - 1));
+        let mut count = 2;
+        while names.contains(&new) {
+            let number = format!("_{count}");
+            new = format!("_{}{number}", cut(name::MAX_NAME - 1 - number.len()));
+            count += 1;
         }
         names[at] = new;
     }
     names
 }
 
-/// One tool that cannot be told is left out; it never breaks the others.
-pub fn export(format: Format, strict: bool, specs: &[&ToolSpec]) -> Export {
+/// One tool that cannot be told is left out; it never breaks the others. Each comes with the name that it
+/// has among all tools there are.
+pub fn export(format: Format, strict: bool, tools: &[(&ToolSpec, String)]) -> Export {
     let mut report = Vec::new();
     let mut functions = Vec::new();
-    for (spec, name) in specs.iter().zip(names(format, specs)) {
+    let mut room = Room::default();
+    for (spec, name) in tools {
+        let name = name.clone();
         let mut remark = |at: &str, what: &str| {
             report.push(Remark {
                 tool: Some(spec.name.clone()),
@@ -115,7 +124,18 @@ pub fn export(format: Format, strict: bool, specs: &[&ToolSpec]) -> Export {
         if name != spec.name {
             remark("", &format!("it is called `{name}`"));
         }
-        let told = told(format, strict, spec);
+        let mut told = told(format, strict, spec);
+        if format == Format::Anthropic
+            && strict
+            && told.not_strict.is_none()
+            && let Ok(found) = &told.schema
+            && !room.takes(&found.schema)
+        {
+            told = Telling {
+                schema: plain::told(spec.inputs.source(), true),
+                not_strict: Some("one request may hold no more that is".to_owned()),
+            };
+        }
         let Told { schema, losses, .. } = match told.schema {
             Ok(told) => told,
             Err(why) => {
@@ -174,6 +194,42 @@ pub fn restore(
     match told.undo.apply(args.into()) {
         Value::Object(args) => args,
         _ => Map::new(),
+    }
+}
+
+/// What Anthropic takes in one request: so many strict tools, with so many optional arguments and unions.
+#[derive(Default)]
+struct Room {
+    tools: usize,
+    optional: usize,
+    unions: usize,
+}
+
+impl Room {
+    fn takes(&mut self, schema: &Map<String, Value>) -> bool {
+        let mut with = Room {
+            tools: self.tools + 1,
+            ..*self
+        };
+        with.count(&Value::Object(schema.clone()));
+        let fits = with.tools <= 20 && with.optional <= 24 && with.unions <= 16;
+        if fits {
+            *self = with;
+        }
+        fits
+    }
+
+    fn count(&mut self, schema: &Value) {
+        let properties = schema["properties"].as_object();
+        let required = schema["required"].as_array().map_or(0, Vec::len);
+        self.optional += properties.map_or(0, |it| it.len().saturating_sub(required));
+        self.unions += usize::from(schema.get("anyOf").is_some() || schema["type"].is_array());
+        let inner = properties.into_iter().flat_map(|it| it.values());
+        let forms = schema["anyOf"].as_array().into_iter().flatten();
+        inner
+            .chain(forms)
+            .chain(schema.get("items"))
+            .for_each(|it| self.count(it));
     }
 }
 

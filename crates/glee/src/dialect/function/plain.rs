@@ -11,6 +11,9 @@ use super::undo::Undo;
 /// Keywords that may not stand at the root.
 const NOT_AT_THE_ROOT: &[&str] = &["anyOf", "oneOf", "allOf", "not", "enum", "const"];
 
+/// Keywords whose values are no schemas.
+const VALUES: &[&str] = &["default", "const", "enum", "examples"];
+
 /// `Err` says why a tool with such arguments cannot be told at all.
 pub(super) fn told(source: &Value, plain_names: bool) -> Result<Told, String> {
     let (mut schema, mut losses) = flat_root(source);
@@ -24,13 +27,13 @@ pub(super) fn told(source: &Value, plain_names: bool) -> Result<Told, String> {
     }
     schema.shift_remove("$schema");
     schema.insert("type".into(), "object".into());
-    let properties = schema
-        .entry("properties")
-        .or_insert_with(|| Map::new().into());
-    let required: Vec<Value> = match source.get("required") {
+    let required: Vec<Value> = match schema.get("required") {
         Some(Value::Array(names)) => names.clone(),
         _ => Vec::new(),
     };
+    let properties = schema
+        .entry("properties")
+        .or_insert_with(|| Map::new().into());
     if let (Value::Object(properties), true) = (properties, plain_names) {
         let odd: Vec<String> = properties
             .keys()
@@ -69,6 +72,7 @@ pub(super) fn told(source: &Value, plain_names: bool) -> Result<Told, String> {
 fn dangling(schema: &Value, root: &Value) -> Option<String> {
     match schema {
         Value::Object(map) => map.iter().find_map(|(key, value)| match value {
+            _ if VALUES.contains(&key.as_str()) => None,
             Value::String(to) if key == "$ref" => {
                 let pointer = to
                     .strip_prefix('#')
@@ -87,11 +91,16 @@ fn dangling(schema: &Value, root: &Value) -> Option<String> {
 fn tidy(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
-            if map.get("type") == Some(&"array".into()) && !map.contains_key("items") {
+            let is_list = map.get("type").is_some_and(|it| match it {
+                Value::Array(kinds) => kinds.contains(&"array".into()),
+                kind => kind == "array",
+            });
+            if is_list && !map.contains_key("items") {
                 map.insert("items".into(), Map::new().into());
             }
             for (key, value) in map {
                 match value {
+                    _ if VALUES.contains(&key.as_str()) => {}
                     Value::String(text)
                         if (key == "description" || key == "title") && text.contains(is_hidden) =>
                     {

@@ -114,13 +114,15 @@ impl Log {
         let number = |entry: io::Result<DirEntry>| {
             let name = entry.ok()?.file_name().into_string().ok()?;
             let digits = name.strip_prefix("tools-")?.strip_suffix(".log")?;
-            digits.parse::<u64>().ok()
+            // Others may have put names of their own there.
+            digits.parse::<u32>().ok().filter(|_| digits.len() <= 9)
         };
         let last = fs::read_dir(directory)?.filter_map(number).max();
-        let next = last.unwrap_or(0).saturating_add(1);
+        let next = last.unwrap_or(0) + 1;
         let full = directory.join(format!("tools-{next:06}.log"));
-        renameat_with(CWD, path, CWD, &full, RenameFlags::NOREPLACE)?;
-        Ok(())
+        renameat_with(CWD, path, CWD, &full, RenameFlags::NOREPLACE)
+            .map_err(|err| io::Error::other(format!("{}: {err}", full.display())))?;
+        File::open(directory)?.sync_all()
     }
 }
 

@@ -224,7 +224,12 @@ impl Walk {
             match line.strip_suffix(b"\n") {
                 Some(line) => self.line(name, number, line),
                 // Nothing that was sealed is missing, so this is the trace of a crash.
-                None if name == CURRENT && self.seq == self.sealed && read < LONGEST_LINE => {
+                None if name == CURRENT
+                    && self.seq >= self.sealed
+                    && self.unsealed <= 1
+                    && self.report.problems.is_empty()
+                    && read < LONGEST_LINE =>
+                {
                     self.report.notes.push(format!(
                         "{name}: behind event {} stands half a line: glee was stopped while it wrote; the next call sets it aside",
                         self.seq

@@ -4,8 +4,9 @@ use std::io::Read;
 
 use anyhow::Context;
 use glee_core::json;
-use glee_core::port::Caller;
+use glee_core::port::{Caller, Cancel};
 
+use super::run::stop_signal;
 use super::status::{self, Status};
 use super::{Session, print};
 use crate::dialect::function::Format;
@@ -57,7 +58,10 @@ pub(super) fn run(session: &Session, args: &Args) -> anyhow::Result<Status> {
     let caller = Caller {
         name: "user".to_owned(),
     };
-    let answered = runtime.block_on(function::answer(&app, format, args.strict, &body, &caller));
+    let answered = runtime.block_on(async {
+        let stop = Cancel::when(stop_signal());
+        function::answer(&app, format, args.strict, &body, &caller, &stop).await
+    });
     match answered {
         Ok((answer, failed)) => {
             print::json(&answer)?;

@@ -187,16 +187,20 @@ async fn watched(app: &App, call: Call, bar: ProgressBar) -> Outcome {
     }
 }
 
-/// The first Ctrl-C, or the like. A second one ends glee at once; its tools die with it.
-pub(super) async fn stop_signal() {
-    any_signal().await;
-    tokio::spawn(async {
-        any_signal().await;
-        std::process::exit(130);
-    });
+/// The first Ctrl-C, or the like, from now on. A second one ends glee at once; its tools die with it.
+pub(super) fn stop_signal() -> impl Future<Output = ()> + Send {
+    let first = any_signal();
+    async {
+        first.await;
+        tokio::spawn(async {
+            any_signal().await;
+            std::process::exit(130);
+        });
+    }
 }
 
-async fn any_signal() {
+/// Listens at once, and not only when somebody waits for it.
+fn any_signal() -> impl Future<Output = ()> + Send {
     use tokio::signal::unix::{SignalKind, signal};
     let kinds = [
         SignalKind::interrupt(),
@@ -204,8 +208,10 @@ async fn any_signal() {
         SignalKind::hangup(),
     ];
     let mut waits: Vec<_> = kinds.into_iter().filter_map(|it| signal(it).ok()).collect();
-    let waits = waits.iter_mut().map(|it| Box::pin(it.recv()));
-    futures_util::future::select_all(waits).await;
+    async move {
+        let waits = waits.iter_mut().map(|it| Box::pin(it.recv()));
+        futures_util::future::select_all(waits).await;
+    }
 }
 
 struct Clear(ProgressBar);

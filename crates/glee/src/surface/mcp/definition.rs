@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use glee_core::model::{Exec, Format, Method, ToolSpec};
-use glee_core::name::{self, is_hidden, visible};
+use glee_core::name::{is_hidden, visible};
 use glee_core::permission::Network;
 use glee_core::schema::Schema;
 use rmcp::model::{MetaObject, Tool, ToolAnnotations};
@@ -18,12 +18,11 @@ const LONGEST_DESCRIPTION: usize = 2048;
 pub(super) const DIGEST: &str = "dev.glee/digest";
 
 /// These tools, as clients are shown them.
-pub(in crate::surface) fn all(app: &App, specs: &[&ToolSpec]) -> Vec<Tool> {
-    let names = name::for_models(specs.iter().map(|it| it.name.as_str()));
+pub(in crate::surface) fn all(app: &App, tools: &[(&ToolSpec, String)]) -> Vec<Tool> {
     let largest = app.mcp().result_bytes;
-    let shown = specs.iter().zip(names);
-    shown
-        .map(|(spec, shown_as)| of(spec, shown_as, app.digest(spec), largest))
+    tools
+        .iter()
+        .map(|(spec, shown_as)| of(spec, shown_as.clone(), app.digest(spec), largest))
         .collect()
 }
 

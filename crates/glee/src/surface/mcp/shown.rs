@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use glee_core::catalog::Snapshot;
 use glee_core::model::ToolSpec;
+use glee_core::name;
 use rmcp::model::Tool;
 
 use super::{definition, listed, meta};
@@ -31,10 +32,12 @@ pub(super) struct Entry {
 impl Shown {
     pub(super) fn new(app: &App, snapshot: Arc<Snapshot>) -> Shown {
         let settings = app.mcp();
-        let specs: Vec<&ToolSpec> = snapshot.offered().map(|it| &**it).collect();
+        let names = name::for_models(snapshot.offered().map(|it| it.name.as_str()));
+        let tools: Vec<(&ToolSpec, String)> =
+            snapshot.offered().map(|it| &**it).zip(names).collect();
         let entries: Vec<Entry> = snapshot
             .offered()
-            .zip(definition::all(app, &specs))
+            .zip(definition::all(app, &tools))
             .map(|(spec, tool)| Entry {
                 spec: spec.clone(),
                 tool,

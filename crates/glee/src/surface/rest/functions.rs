@@ -134,7 +134,8 @@ async fn call(
         Failure::new(FailureKind::NotFound, why)
     })?;
     let caller = Caller { name: by.name };
-    let (answer, _) = function::answer(&desk.app, format, strict, &body, &caller).await?;
+    let (answer, _) =
+        function::answer(&desk.app, format, strict, &body, &caller, &Cancel::never()).await?;
     Ok(Json(answer))
 }
 

@@ -445,6 +445,17 @@ fn a_rule_is_taken_in_while_the_server_runs() {
     let rule = "rules: [{name: never, tools: [stamp], decision: deny}]\n";
     house.stage.scene.write(".glee/config.yml", rule);
     eventually("the rule holds", || call("a").contains("RULE_DENIED"));
+    // Also where something else cannot be read.
+    house.stage.scene.write(".glee/config.yml", "");
+    eventually("it is taken out", || {
+        call("a").contains("APPROVAL_REQUIRED")
+    });
+    house.stage.scene.write(".glee/prompts", "no directory");
+    house.stage.scene.write(".glee/config.yml", rule);
+    eventually("the rule holds all the same", || {
+        call("a").contains("RULE_DENIED")
+    });
+    std::fs::remove_file(house.stage.scene.root.join(".glee/prompts")).unwrap();
     // One that cannot be read takes nothing back.
     let before = house.served.said().len();
     house.stage.scene.write(".glee/config.yml", "rules: [\n");

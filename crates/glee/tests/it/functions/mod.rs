@@ -87,7 +87,7 @@ fn one_tool_never_breaks_the_list() {
         .zip(&corpus)
         .map(|(name, schema)| spec(name, schema))
         .collect();
-    let specs: Vec<&ToolSpec> = specs.iter().collect();
+    let specs: Vec<(&ToolSpec, String)> = specs.iter().zip(names.clone()).collect();
     for format in [
         Format::OpenAi,
         Format::OpenAiResponses,
@@ -201,6 +201,135 @@ fn names_are_mapped_and_back() {
             assert_eq!(output.status.code(), Some(0), "{name}: {}", stderr(&output));
             assert!(stdout(&output).contains('x'), "{name}: {}", stdout(&output));
         }
+    }
+}
+
+/// A tool has one name, whoever is listed beside it.
+#[test]
+fn a_tool_that_is_listed_alone_has_its_own_name() {
+    let scene = Scene::new();
+    let nothing = json!({"type": "object", "additionalProperties": false});
+    for name in ["a.b", "a_b"] {
+        let text =
+            tool(name, &nothing).replace("\"${args}\"", &format!("{{\"I am\": \"{name}\"}}"));
+        scene.write(&format!(".glee/tools/{name}/tool.yml"), &text);
+    }
+    let listed = output_json(&scene.glee(&["export", "openai", "--only", "a.b"]));
+    let name = listed[0]["function"]["name"].as_str().unwrap();
+    let call = json!({"id": "c", "function": {"name": name, "arguments": "{}"}}).to_string();
+    let answer = output_json(&scene.glee(&["call", "--format", "openai", &call]));
+    assert!(
+        answer["content"].as_str().unwrap().contains("a.b"),
+        "{name}: {answer}"
+    );
+}
+
+/// References that multiply are given up, and no other tool suffers.
+#[test]
+fn a_schema_without_end_is_left_out() {
+    let wide: serde_json::Map<String, Value> = (0..1000)
+        .map(|it| (format!("p{it}"), json!({"$ref": "#"})))
+        .collect();
+    let mut doubling = serde_json::Map::from_iter([("d0".to_owned(), json!({"type": "string"}))]);
+    for it in 1..=12 {
+        let one = json!({"$ref": format!("#/$defs/d{}", it - 1)});
+        doubling.insert(format!("d{it}"), json!({"allOf": [one, one]}));
+    }
+    let many: serde_json::Map<String, Value> = (0..500)
+        .map(|it| (format!("p{it}"), json!({"$ref": "#/$defs/d12"})))
+        .collect();
+    let schemas = [
+        json!({"type": "object", "properties": wide}),
+        json!({"type": "object", "properties": many, "$defs": doubling}),
+    ];
+    let small = spec(
+        "small",
+        &json!({"type": "object", "additionalProperties": false}),
+    );
+    for schema in schemas {
+        let large = spec("large", &schema);
+        let tools = [(&large, "large".to_owned()), (&small, "small".to_owned())];
+        for (format, what) in [(Format::OpenAi, "not strict"), (Format::Gemini, "left out")] {
+            let export = export(format, true, &tools);
+            let listed = functions(format, &export);
+            assert!(listed.iter().any(|it| it.name == "small"));
+            let told = export.report.iter().map(|it| it.what.as_str());
+            assert!(
+                told.clone().any(|it| it.contains(what)),
+                "{format:?}: {:?}",
+                told.collect::<Vec<_>>()
+            );
+        }
+    }
+}
+
+/// However little there is to choose from.
+#[test]
+fn names_for_gemini_are_found_for_all() {
+    let schema = json!({"type": "object"});
+    let specs: Vec<ToolSpec> = (0..64)
+        .map(|it| spec(&("_".repeat(it) + &"1".repeat(64 - it)), &schema))
+        .collect();
+    let specs: Vec<&ToolSpec> = specs.iter().collect();
+    let names = glee::dialect::function::names(Format::Gemini, &specs);
+    let different: std::collections::BTreeSet<&String> = names.iter().collect();
+    assert_eq!(different.len(), 64);
+    assert!(names.iter().all(|it| it.len() <= 64 && it.starts_with('_')));
+}
+
+/// Of several forms, the one that the arguments have.
+#[test]
+fn a_union_finds_its_way_back() {
+    let schema = json!({"type": "object", "required": ["body"], "properties": {
+        "body": {"anyOf": [{"type": "string"}, {"type": "object"}], "description": "d"},
+        "pick": {"description": "d", "type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}, "c": {"type": "string"}},
+            "anyOf": [{"required": ["a"]}, {"required": ["b"]}]},
+        "kind": {"description": "d", "anyOf": [
+            {"type": "object", "required": ["k"], "properties": {"k": {"const": "a"}, "x": {"type": "string"}}},
+            {"type": "object", "required": ["k", "x"], "properties": {"k": {"const": "b"}, "x": {"type": ["string", "null"]}}},
+        ]},
+    }});
+    let spec = spec("t", &schema);
+    for (said, meant) in [
+        (json!({"body": "123"}), json!({"body": "123"})),
+        (json!({"body": "\"q\""}), json!({"body": "\"q\""})),
+        (
+            json!({"body": "", "pick": {"a": null, "b": "x", "c": null}}),
+            json!({"body": "", "pick": {"b": "x"}}),
+        ),
+        (
+            json!({"body": "", "kind": {"k": "b", "x": null}}),
+            json!({"body": "", "kind": {"k": "b", "x": null}}),
+        ),
+        (
+            json!({"body": "", "kind": {"k": "a", "x": null}}),
+            json!({"body": "", "kind": {"k": "a"}}),
+        ),
+    ] {
+        let args = said.as_object().unwrap().clone();
+        let restored = glee::dialect::function::restore(Format::OpenAi, true, &spec, args);
+        assert_eq!(Value::Object(restored), meant, "{said}");
+    }
+}
+
+/// A form that is not the first can be called too.
+#[test]
+fn every_form_can_be_called() {
+    let form = |kind: &str| json!({"type": "object", "required": ["kind"], "properties": {"kind": {"const": kind}, kind: {"type": "string"}}});
+    let schema = json!({"type": "object", "oneOf": [form("a"), form("b")]});
+    let spec = spec("t", &schema);
+    for (format, strict) in [
+        (Format::OpenAi, true),
+        (Format::OpenAi, false),
+        (Format::Gemini, true),
+    ] {
+        let export = export(format, strict, &[(&spec, "t".to_owned())]);
+        let told = functions(format, &export).remove(0).schema.unwrap();
+        let kind = told["properties"]["kind"].to_string();
+        assert!(
+            kind.contains("\"a\"") && kind.contains("\"b\""),
+            "{format:?}: {told}"
+        );
     }
 }
 
@@ -321,6 +450,16 @@ fn calls_are_answered_in_their_own_words() {
             "{answered}"
         );
     }
+    // Every call of a list is answered, or the provider refuses the whole conversation.
+    let list = json!([chat, {"id": "c2", "type": "function", "function": {"arguments": "{}"}}, {"id": 3, "type": "custom"}]);
+    let answered = call("openai", list, 2);
+    let ids: Vec<&Value> = answered
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| &it["tool_call_id"])
+        .collect();
+    assert_eq!(ids, ["c1", "c2", "3"], "{answered}");
     let unknown = json!({"id": "c", "function": {"name": "nope", "arguments": "{}"}});
     let answered = call("openai", unknown, 2);
     assert!(
@@ -448,4 +587,30 @@ fn a_function_passes_the_same_gate() {
     let content = answer["content"].as_str().unwrap();
     assert!(content.starts_with("APPROVAL_REQUIRED"), "{content}");
     assert!(content.contains("approval_id"), "{content}");
+}
+
+/// A call that is stopped is over, and recorded so.
+#[test]
+fn a_call_that_is_stopped_is_recorded() {
+    let scene = Scene::new();
+    let text = tool("t", &json!({"type": "object"}))
+        .replace("\"${args}\"", "{}")
+        .replace("\"cat\"", "\"sleep\"")
+        .replace("\"entrypoint\"", "\"args\":[\"600\"],\"entrypoint\"");
+    scene.write(".glee/tools/t/tool.yml", &text);
+    let call = json!({"id": "c", "function": {"name": "t", "arguments": "{}"}}).to_string();
+    let mut running = std::process::Command::new(crate::support::GLEE)
+        .args(["call", "--format", "openai", &call])
+        .current_dir(&scene.root)
+        .env("XDG_STATE_HOME", scene.root.with_file_name("state"))
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let log =
+        || std::fs::read_to_string(scene.root.join(".glee/audit/tools.log")).unwrap_or_default();
+    eventually("it runs", || log().contains("TOOL_STARTED"));
+    let pid = rustix::process::Pid::from_child(&running);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert_eq!(running.wait().unwrap().code(), Some(130));
+    assert!(log().contains("code=CANCELLED"), "{}", log());
 }
