@@ -167,6 +167,29 @@ impl Reach {
         }
     }
 
+    fn add_path(&mut self, text: &str, is_address: bool) {
+        let is_of_file = |(scheme, _): (&str, _)| scheme.eq_ignore_ascii_case("file");
+        if is_address {
+            let is_path = text.split_once(':').is_some_and(is_of_file);
+            self.paths.extend(is_path.then(|| text.to_owned()));
+            return;
+        }
+        let Some(address) = text.split_once("://") else {
+            self.paths.push(text.to_owned());
+            return;
+        };
+        if is_of_file(address) {
+            self.paths.push(text.to_owned());
+        }
+        // Where a path is wanted it is one, whatever else it looks like: a directory may be called `conf:`.
+        // With single slashes nobody takes it for an address.
+        let mut path = text.to_owned();
+        while path.contains("//") {
+            path = path.replace("//", "/");
+        }
+        self.paths.push(path);
+    }
+
     fn walk(
         &mut self,
         args: &Map<String, Value>,
@@ -186,16 +209,9 @@ impl Reach {
             let meaning = meaning(name);
             match meaning {
                 Some(Meaning::Path | Meaning::Place | Meaning::Address) => {
-                    let paths = texts(value).into_iter().map(|it| it.trim().to_owned());
-                    let is_path = |it: &String| match it.split_once(':') {
-                        Some((scheme, rest))
-                            if rest.starts_with("//") || meaning == Some(Meaning::Address) =>
-                        {
-                            scheme.eq_ignore_ascii_case("file")
-                        }
-                        _ => meaning != Some(Meaning::Address),
-                    };
-                    self.paths.extend(paths.filter(is_path));
+                    for text in texts(value) {
+                        self.add_path(text.trim(), meaning == Some(Meaning::Address));
+                    }
                 }
                 Some(Meaning::Code) if language.is_none() => {}
                 Some(Meaning::Line | Meaning::Script | Meaning::Code) => {

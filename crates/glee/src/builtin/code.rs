@@ -73,7 +73,7 @@ impl Confined for RunCode {
         let start: &[&str] = match input.language {
             // What was printed before a deadline is told; a buffer would keep it.
             Language::Python => &["python3", "-u", "-c"],
-            Language::Bash => &["bash", "-c"],
+            Language::Bash => &["bash", "-c", "--"],
         };
         let mut words: Vec<String> = start.iter().map(|&it| it.to_owned()).collect();
         words.push(input.code);
@@ -185,7 +185,8 @@ impl Confined for ToolExec {
 
 async fn line(site: &Site<'_>, input: Line) -> Result<Ended, Failure> {
     let program = Program {
-        words: ["bash", "-c"]
+        // What begins with a dash is a command as well.
+        words: ["bash", "-c", "--"]
             .map(str::to_owned)
             .into_iter()
             .chain([input.command])

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::workspace::{Ground, Opening, Workspace};
-use super::{Puts, list, read, relocate, remove, write};
+use super::{Puts, Stop, list, read, relocate, remove, write};
 
 const SECRET: &str = "secret of somebody else";
 
@@ -23,6 +23,7 @@ struct Scene {
     root: PathBuf,
     outside: PathBuf,
     opening: Opening,
+    stop: Stop,
 }
 
 impl Scene {
@@ -60,6 +61,7 @@ impl Scene {
             root,
             outside,
             opening,
+            stop: Stop::default(),
         }
     }
 
@@ -86,18 +88,20 @@ impl Scene {
     fn write(&self, path: &str) -> Result<Value, Failure> {
         let input = json!({"path": path, "content": "by glee", "createDirs": true});
         let input = serde_json::from_value(input).unwrap();
-        write::write(&self.workspace(), &input, Puts::AlsoInstead).map(|it| json!(it))
+        let stop = &self.stop;
+        write::write(&self.workspace(), &input, Puts::AlsoInstead, stop).map(|it| json!(it))
     }
 
     fn relocate(&self, from: &str, to: &str) -> Result<Value, Failure> {
         let input = json!({"from": from, "to": to, "overwrite": true});
         let input = serde_json::from_value(input).unwrap();
-        relocate::relocate(&self.workspace(), &input, Puts::AlsoInstead).map(|it| json!(it))
+        let stop = &self.stop;
+        relocate::relocate(&self.workspace(), &input, Puts::AlsoInstead, stop).map(|it| json!(it))
     }
 
     fn delete(&self, path: &str) -> Result<Value, Failure> {
         let input = serde_json::from_value(json!({"path": path, "recursive": true})).unwrap();
-        remove::delete(&self.workspace(), &input).map(|it| json!(it))
+        remove::delete(&self.workspace(), &input, &self.stop).map(|it| json!(it))
     }
 
     /// Everything that is not the project's: names, contents, and which files they are.
@@ -458,4 +462,52 @@ fn a_race_leads_a_plain_write_out() {
     }
     racer.finish();
     assert!(escaped(), "the control never got out");
+}
+
+/// Who was told that it was stopped finds everything as it was.
+#[test]
+fn what_is_stopped_changes_nothing() {
+    let scene = Scene::new(Opening::Beneath);
+    scene.write("here").unwrap();
+    scene.stop.0.store(true, Ordering::SeqCst);
+    for stopped in [
+        scene.write("made"),
+        scene.write("new/made"),
+        scene.write("here"),
+        scene.relocate("here", "there"),
+        scene.delete("dir"),
+    ] {
+        assert_eq!(stopped.unwrap_err().kind, FailureKind::Cancelled);
+    }
+    let there = |path: &str| scene.root.join(path).exists();
+    assert!(there("here") && there("dir/deep"));
+    assert!(!there("made") && !there("new") && !there("there"));
+    let left = fs::read_dir(&scene.root).unwrap();
+    let left = left.map(|it| it.unwrap().file_name());
+    assert!(
+        !left
+            .into_iter()
+            .any(|it| it.to_string_lossy().starts_with(".new-"))
+    );
+}
+
+/// Names that look the same to a reader are all listed, each once.
+#[test]
+fn a_list_goes_on_after_names_that_are_no_text() {
+    use std::os::unix::ffi::OsStrExt;
+    let scene = Scene::new(Opening::Beneath);
+    let many = scene.root.join("many");
+    fs::create_dir(&many).unwrap();
+    for at in 0..2500u32 {
+        let name = [0xff, 0x80 | (at / 50) as u8, 0x80 | (at % 50) as u8];
+        fs::write(many.join(std::ffi::OsStr::from_bytes(&name)), "").unwrap();
+    }
+    let (mut seen, mut cursor) = (0, Value::Null);
+    for _ in 0..3 {
+        let input = serde_json::from_value(json!({"path": "many", "cursor": cursor})).unwrap();
+        let listed = json!(list::list(&scene.workspace(), &input).unwrap());
+        seen += listed["entries"].as_array().unwrap().len();
+        cursor = listed["cursor"].clone();
+    }
+    assert_eq!((seen, cursor), (2500, Value::Null));
 }

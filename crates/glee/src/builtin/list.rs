@@ -2,9 +2,11 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-use glee_core::outcome::Failure;
+use data_encoding::BASE64URL_NOPAD;
+use glee_core::outcome::{Failure, FailureKind};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use schemars::JsonSchema;
@@ -82,7 +84,7 @@ impl NativeTool for ListDirectory {
 
     async fn run(&self, input: Input, context: Context<'_>) -> Result<Output, Failure> {
         let (root, ground) = (context.workspace().to_owned(), self.0.clone());
-        blocking(move || list(&Workspace::open(&root, &ground)?, &input)).await
+        blocking(move |_| list(&Workspace::open(&root, &ground)?, &input)).await
     }
 }
 
@@ -121,7 +123,7 @@ impl NativeTool for Plain {
             include_hidden: true,
             cursor: input.cursor,
         };
-        let mut listed = blocking(move || list(&Workspace::open(&root, &ground)?, &input)).await?;
+        let mut listed = blocking(move |_| list(&Workspace::open(&root, &ground)?, &input)).await?;
         for entry in &mut listed.entries {
             entry.modified.clear();
         }
@@ -145,8 +147,9 @@ pub(super) fn list(workspace: &Workspace, input: &Input) -> Result<Output, Failu
         hidden: input.include_hidden,
         recursive: input.recursive,
         entries: Vec::new(),
+        last: PathBuf::new(),
     };
-    let after = input.cursor.as_deref().map(PathBuf::from);
+    let after = input.cursor.as_deref().map(after).transpose()?;
     let after: Vec<&OsStr> = after.iter().flat_map(|it| it.iter()).collect();
     let more = walk
         .directory(directory, Path::new(""), &after)
@@ -154,11 +157,20 @@ pub(super) fn list(workspace: &Workspace, input: &Input) -> Result<Output, Failu
             Errno::TOOBIG => invalid(&path, "holds too many names"),
             err => failure(&path, err),
         })?;
-    let cursor = walk.entries.last().map(|it| it.name.clone());
+    let cursor = more.then(|| BASE64URL_NOPAD.encode(walk.last.as_os_str().as_encoded_bytes()));
     Ok(Output {
         entries: walk.entries,
-        cursor: cursor.filter(|_| more),
+        cursor,
     })
+}
+
+/// The path that a cursor stands for. Its bytes, because a name need not be text.
+fn after(cursor: &str) -> Result<PathBuf, Failure> {
+    let bytes = BASE64URL_NOPAD.decode(cursor.as_bytes()).map_err(|_| {
+        Failure::new(FailureKind::InvalidInput, "this is no cursor")
+            .hint("give what the answer before said, or nothing to begin anew")
+    })?;
+    Ok(PathBuf::from(OsString::from_vec(bytes)))
 }
 
 /// Goes through directories in the order of their names, what is in a directory right after it.
@@ -169,6 +181,8 @@ struct Walk<'a> {
     hidden: bool,
     recursive: bool,
     entries: Vec<Entry>,
+    /// The path of the last of them.
+    last: PathBuf,
 }
 
 impl Walk<'_> {
@@ -215,6 +229,7 @@ impl Walk<'_> {
                     size: found.st_size as u64,
                     modified: time(&found),
                 });
+                self.last.clone_from(&path);
             }
             // What may not be read, or was replaced by a link meanwhile, is listed and not entered.
             if enter && let Ok(below) = self.enter(directory.as_fd(), &name, &path) {
@@ -252,7 +267,7 @@ pub(super) fn names(directory: BorrowedFd<'_>) -> Result<Vec<OsString>, Errno> {
         if names.len() == MOST_NAMES {
             return Err(Errno::TOOBIG);
         }
-        names.push(std::os::unix::ffi::OsStringExt::from_vec(name));
+        names.push(OsString::from_vec(name));
     }
     names.sort();
     Ok(names)

@@ -23,6 +23,7 @@ mod write;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use glee_core::host::HostPattern;
 use glee_core::model::ToolSpec;
@@ -285,11 +286,40 @@ impl Puts {
     }
 }
 
-/// Files are read and written on a thread that may block.
+/// Tells work on a thread that nobody waits for it any more: what was answered is that it was stopped.
+#[derive(Clone, Default)]
+struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    fn is_set(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    /// To be asked right before something is changed.
+    fn check(&self) -> Result<(), Failure> {
+        match self.is_set() {
+            true => Err(Failure::new(FailureKind::Cancelled, "it was stopped")),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Whoever waits for work, and stops it by going away.
+struct Waiting(Stop);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Files are read and written on a thread that may block. No thread can be ended: it is told to stop.
 async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+    work: impl FnOnce(&Stop) -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
-    match tokio::task::spawn_blocking(work).await {
+    let stop = Stop::default();
+    let _waiting = Waiting(stop.clone());
+    match tokio::task::spawn_blocking(move || work(&stop)).await {
         Ok(done) => done,
         Err(err) => Err(Failure::new(FailureKind::Internal, err.to_string())),
     }
@@ -300,5 +330,30 @@ fn time(found: &Stat) -> String {
     match jiff::Timestamp::new(found.st_mtime, found.st_mtime_nsec as i32) {
         Ok(time) => time.to_string(),
         Err(_) => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn work_is_told_that_nobody_waits() {
+        let (began, begun) = tokio::sync::oneshot::channel();
+        let (done, stopped) = tokio::sync::oneshot::channel();
+        let work = blocking(move |stop| {
+            let before = stop.check().is_ok();
+            began.send(()).unwrap();
+            while !stop.is_set() {
+                std::thread::yield_now();
+            }
+            done.send((before, stop.check().is_err())).unwrap();
+            Ok(())
+        });
+        tokio::select! {
+            _ = work => unreachable!("it ends when nobody waits"),
+            _ = begun => {}
+        }
+        assert_eq!(stopped.await.unwrap(), (true, true));
     }
 }

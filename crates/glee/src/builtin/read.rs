@@ -76,7 +76,7 @@ impl NativeTool for ReadFile {
 
     async fn run(&self, input: Input, context: Context<'_>) -> Result<Output, Failure> {
         let (root, ground) = (context.workspace().to_owned(), self.0.clone());
-        blocking(move || read(&Workspace::open(&root, &ground)?, &input)).await
+        blocking(move |_| read(&Workspace::open(&root, &ground)?, &input)).await
     }
 }
 
@@ -117,7 +117,7 @@ impl NativeTool for ToolFileRead {
             offset: 0,
             limit: MOST,
         };
-        let read = blocking(move || read(&Workspace::open(&root, &ground)?, &whole)).await?;
+        let read = blocking(move |_| read(&Workspace::open(&root, &ground)?, &whole)).await?;
         match read.next_offset {
             None => Ok(Content {
                 content: read.content,

@@ -16,7 +16,11 @@ other tool, by the same rules, and recorded like any other.
 
 Paths are from the project's root, which no path leads out of: `..`, links that leave and everything that is renamed meanwhile end in
 [INVALID_PATH](../errors.md#invalid_path). What decides what runs next is never changed: `.glee`, `.git`, `.mcp.json`, the directories of editors and
-agents, and the files that a shell reads when it starts. Programs run in the [sandbox](../sandbox.md), whatever the config says of it.
+agents, and the files that a shell reads when it starts; only `git_commit` writes to `.git`, and not to its hooks and its config. Programs run in the
+[sandbox](../sandbox.md), whatever the config says of it.
+
+A file with a second name elsewhere (a hard link) is read like any other, and no file tool writes through it: `write_file` puts a new file in its
+place, `delete_file` and `move_file` take the one name, and the other keeps what it had.
 
 This page is generated; `UPDATE=1 cargo test` writes it anew.
 ";

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::workspace::{Ground, Workspace, failure, invalid, shown};
 use super::write::{appeared, rename, replaceable, replaces};
-use super::{Puts, blocking};
+use super::{Puts, Stop, blocking};
 use crate::native::{About, Context, NativeTool};
 
 pub(super) struct MoveFile(pub(super) Ground);
@@ -60,7 +60,7 @@ impl NativeTool for MoveFile {
             true => Puts::of(&context),
             false => Puts::OnlyNew,
         };
-        blocking(move || relocate(&Workspace::open(&root, &ground)?, &input, puts)).await
+        blocking(move |stop| relocate(&Workspace::open(&root, &ground)?, &input, puts, stop)).await
     }
 }
 
@@ -68,6 +68,7 @@ pub(super) fn relocate(
     workspace: &Workspace,
     input: &Input,
     puts: Puts,
+    stop: &Stop,
 ) -> Result<Output, Failure> {
     let from = workspace.changeable(&input.from)?;
     let to = workspace.changeable(&input.to)?;
@@ -83,6 +84,7 @@ pub(super) fn relocate(
         (_, Puts::OnlyNew) => return Err(occupied(&to)),
         (Err(_), Puts::AlsoInstead) => drop(there?),
     }
+    stop.check()?;
     rename((source.as_fd(), &name), (target.as_fd(), &new), puts).map_err(|err| match err {
         Errno::EXIST => appeared(&to),
         Errno::XDEV => Failure::new(

@@ -10,9 +10,9 @@ use rustix::io::Errno;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::blocking;
 use super::list::{DEEPEST, below, names};
 use super::workspace::{Ground, Workspace, failure, invalid, shown};
+use super::{Stop, blocking};
 use crate::native::{About, Context, NativeTool};
 
 /// Files and directories that one call takes away.
@@ -60,15 +60,16 @@ impl NativeTool for DeleteFile {
 
     async fn run(&self, input: Input, context: Context<'_>) -> Result<Output, Failure> {
         let (root, ground) = (context.workspace().to_owned(), self.0.clone());
-        blocking(move || delete(&Workspace::open(&root, &ground)?, &input)).await
+        blocking(move |stop| delete(&Workspace::open(&root, &ground)?, &input, stop)).await
     }
 }
 
-pub(super) fn delete(workspace: &Workspace, input: &Input) -> Result<Output, Failure> {
+pub(super) fn delete(workspace: &Workspace, input: &Input, stop: &Stop) -> Result<Output, Failure> {
     let path = workspace.changeable(&input.path)?;
     let (directory, name) = workspace.place(&path)?;
     let mut deletion = Deletion {
         workspace,
+        stop,
         recursive: input.recursive,
         found: 0,
         deleted: Vec::new(),
@@ -85,6 +86,7 @@ pub(super) fn delete(workspace: &Workspace, input: &Input) -> Result<Output, Fai
 
 struct Deletion<'a> {
     workspace: &'a Workspace,
+    stop: &'a Stop,
     recursive: bool,
     found: usize,
     deleted: Vec<String>,
@@ -92,6 +94,7 @@ struct Deletion<'a> {
 
 impl Deletion<'_> {
     fn check(&mut self, at: BorrowedFd<'_>, name: &OsStr, path: &Path) -> Result<(), Failure> {
+        self.stop.check()?;
         self.found += 1;
         if self.found > MOST {
             let message = format!("it holds more than {MOST} files and directories");
@@ -136,6 +139,7 @@ impl Deletion<'_> {
             }
             false => AtFlags::empty(),
         };
+        self.stop.check()?;
         match rustix::fs::unlinkat(at, name, flags) {
             Ok(()) => self.deleted.push(shown(path)),
             // Somebody else was faster.

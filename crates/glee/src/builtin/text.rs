@@ -51,7 +51,7 @@ impl NativeTool for ToolJsonParse {
 
     async fn run(&self, input: Document, context: Context<'_>) -> Result<Pretty, Failure> {
         let (root, ground) = (context.workspace().to_owned(), self.0.clone());
-        blocking(move || {
+        blocking(move |_| {
             let text = match (input.stdin, input.file) {
                 (Some(text), None) => text,
                 (None, Some(file)) => of_file(&Workspace::open(&root, &ground)?, &file)?,
@@ -119,7 +119,7 @@ impl NativeTool for ToolTextSearch {
 
     async fn run(&self, input: Search, _: Context<'_>) -> Result<Matches, Failure> {
         let pattern = pattern(&input.pattern, Case::Told)?;
-        blocking(move || {
+        blocking(move |_| {
             let found = pattern.find_iter(&input.stdin).take(MOST_MATCHES);
             Ok(Matches {
                 matches: found.map(|it| it.as_str().to_owned()).collect(),

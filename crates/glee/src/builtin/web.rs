@@ -264,10 +264,7 @@ impl NativeTool for FetchUrl {
         let fetched = self.0.get(&input.url, MOST).await?;
         let kind = fetched.kind();
         let size = fetched.bytes.len() as u64;
-        let content = match kind.as_deref().is_none_or(is_textual) {
-            true => text(fetched.bytes, fetched.is_cut).ok(),
-            false => None,
-        };
+        let content = content(kind.as_deref(), fetched.bytes, fetched.is_cut);
         Ok(Page {
             status: fetched.status,
             content_type: kind,
@@ -302,10 +299,9 @@ impl NativeTool for ToolHttpGet {
 
     async fn run(&self, input: Address, _: Context<'_>) -> Result<Got, Failure> {
         let fetched = self.0.get(&input.url, MOST).await?;
-        let body = text(fetched.bytes, fetched.is_cut);
         Ok(Got {
             status: fetched.status,
-            body: body.unwrap_or_else(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
+            body: lossy(fetched.bytes, fetched.is_cut),
         })
     }
 }
@@ -330,6 +326,15 @@ fn answer(fetched: Fetched) -> Answer {
     }
 }
 
+/// What is said to be text is text, though some of its letters may be lost; of what nobody says anything,
+/// only what can be nothing else.
+fn content(kind: Option<&str>, bytes: Vec<u8>, is_cut: bool) -> Option<String> {
+    match kind {
+        None => text(bytes, is_cut).ok(),
+        Some(kind) => is_textual(kind).then(|| lossy(bytes, is_cut)),
+    }
+}
+
 fn is_textual(kind: &str) -> bool {
     kind.starts_with("text/")
         || kind.ends_with("json")
@@ -338,8 +343,13 @@ fn is_textual(kind: &str) -> bool {
         || kind.ends_with("yaml")
 }
 
+/// The bytes as text, with a sign in the place of what is none.
+pub(super) fn lossy(bytes: Vec<u8>, is_cut: bool) -> String {
+    text(bytes, is_cut).unwrap_or_else(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
 /// The bytes as text, without half a character at a cut; or the bytes, when they are none.
-pub(super) fn text(mut bytes: Vec<u8>, is_cut: bool) -> Result<String, Vec<u8>> {
+fn text(mut bytes: Vec<u8>, is_cut: bool) -> Result<String, Vec<u8>> {
     if is_cut
         && let Err(err) = std::str::from_utf8(&bytes)
         && err.error_len().is_none()
@@ -347,4 +357,22 @@ pub(super) fn text(mut bytes: Vec<u8>, is_cut: bool) -> Result<String, Vec<u8>> 
         bytes.truncate(err.valid_up_to());
     }
     String::from_utf8(bytes).map_err(|err| err.into_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_in_another_charset_is_text() {
+        let latin = b"caf\xe9".to_vec();
+        let given = |kind, bytes: &Vec<u8>| content(kind, bytes.clone(), false);
+        assert_eq!(
+            given(Some("text/html"), &latin).as_deref(),
+            Some("caf\u{fffd}")
+        );
+        assert_eq!(given(Some("image/png"), &latin), None);
+        assert_eq!(given(None, &latin), None);
+        assert_eq!(given(None, &b"x".to_vec()).as_deref(), Some("x"));
+    }
 }

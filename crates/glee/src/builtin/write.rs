@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use super::read::Encoding;
 use super::workspace::{Ground, Workspace, errno, failure, invalid, shown};
-use super::{Puts, blocking};
+use super::{Puts, Stop, blocking};
 use crate::native::{About, Context, NativeTool};
 
 pub(super) struct WriteFile(pub(super) Ground);
@@ -64,7 +64,7 @@ impl NativeTool for WriteFile {
     async fn run(&self, input: Input, context: Context<'_>) -> Result<Output, Failure> {
         let (root, ground) = (context.workspace().to_owned(), self.0.clone());
         let puts = Puts::of(&context);
-        blocking(move || write(&Workspace::open(&root, &ground)?, &input, puts)).await
+        blocking(move |stop| write(&Workspace::open(&root, &ground)?, &input, puts, stop)).await
     }
 }
 
@@ -109,7 +109,9 @@ impl NativeTool for ToolFileWrite {
             encoding: Encoding::Utf8,
             create_dirs: false,
         };
-        let done = blocking(move || write(&Workspace::open(&root, &ground)?, &input, puts)).await?;
+        let done =
+            blocking(move |stop| write(&Workspace::open(&root, &ground)?, &input, puts, stop))
+                .await?;
         Ok(Written { written: done.size })
     }
 }
@@ -131,7 +133,12 @@ pub(super) fn replaces(ground: &Ground, root: &Path, path: &str) -> Option<Strin
     Some(format!("it replaces `{}`", shown(&path)))
 }
 
-pub(super) fn write(workspace: &Workspace, input: &Input, puts: Puts) -> Result<Output, Failure> {
+pub(super) fn write(
+    workspace: &Workspace,
+    input: &Input,
+    puts: Puts,
+    stop: &Stop,
+) -> Result<Output, Failure> {
     let path = workspace.changeable(&input.path)?;
     let bytes = match input.encoding {
         Encoding::Utf8 => input.content.as_bytes().to_vec(),
@@ -142,6 +149,7 @@ pub(super) fn write(workspace: &Workspace, input: &Input, puts: Puts) -> Result<
             )
         })?,
     };
+    stop.check()?;
     let (directory, name) = match input.create_dirs {
         true => workspace.place_made(&path)?,
         false => workspace
@@ -157,6 +165,7 @@ pub(super) fn write(workspace: &Workspace, input: &Input, puts: Puts) -> Result<
     }
     let temporary =
         Temporary::write(directory, mode, &bytes).map_err(|err| failure(&path, errno(&err)))?;
+    stop.check()?;
     temporary.put(&name, puts).map_err(|err| match err {
         Errno::EXIST => appeared(&path),
         err => failure(&path, err),
@@ -200,22 +209,37 @@ pub(super) fn appeared(path: &Path) -> Failure {
 struct Temporary {
     directory: OwnedFd,
     name: String,
+    mode: Option<Mode>,
 }
 
 impl Temporary {
     fn write(directory: OwnedFd, mode: Option<Mode>, bytes: &[u8]) -> std::io::Result<Temporary> {
+        let (temporary, mut file) = Temporary::make(directory, mode)?;
+        temporary.fill(&mut file, bytes)?;
+        Ok(temporary)
+    }
+
+    fn make(directory: OwnedFd, mode: Option<Mode>) -> std::io::Result<(Temporary, File)> {
         let name = format!(".new-{}", Uuid::new_v4().simple());
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         let flags = flags | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&directory, &name, flags, Mode::from_raw_mode(0o666))?;
-        let temporary = Temporary { directory, name };
-        let mut file = File::from(file);
+        // What it replaces may be nobody else's to read, and until it has the same mode nor is this.
+        let first = Mode::from_raw_mode(if mode.is_some() { 0o600 } else { 0o666 });
+        let file = rustix::fs::openat(&directory, &name, flags, first)?;
+        let temporary = Temporary {
+            directory,
+            name,
+            mode,
+        };
+        Ok((temporary, File::from(file)))
+    }
+
+    fn fill(&self, file: &mut File, bytes: &[u8]) -> std::io::Result<()> {
         file.write_all(bytes)?;
-        if let Some(mode) = mode {
-            rustix::fs::fchmod(&file, mode)?;
+        if let Some(mode) = self.mode {
+            rustix::fs::fchmod(&*file, mode)?;
         }
-        file.sync_all()?;
-        Ok(temporary)
+        file.sync_all()
     }
 
     fn put(&self, name: &std::ffi::OsStr, puts: Puts) -> Result<(), Errno> {
@@ -244,5 +268,30 @@ pub(super) fn rename(
     match puts {
         Puts::OnlyNew => rustix::fs::renameat_with(from, name, to, new, RenameFlags::NOREPLACE),
         Puts::AlsoInstead => rustix::fs::renameat(from, name, to, new),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    /// Nobody reads it before it has the mode of what it replaces, and nobody else after.
+    #[test]
+    fn what_replaces_a_private_file_is_private_from_the_start() {
+        let home = tempfile::tempdir().unwrap();
+        let modes = |mode: u32| {
+            let directory = File::open(home.path()).unwrap().into();
+            let made = Temporary::make(directory, Some(Mode::from_raw_mode(mode))).unwrap();
+            let (temporary, mut file) = made;
+            let path = home.path().join(&temporary.name);
+            let now = || path.metadata().unwrap().permissions().mode() & 0o7777;
+            let first = now();
+            temporary.fill(&mut file, b"x").unwrap();
+            (first, now())
+        };
+        assert_eq!(modes(0o600), (0o600, 0o600));
+        assert_eq!(modes(0o644), (0o600, 0o644));
     }
 }

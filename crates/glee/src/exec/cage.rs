@@ -20,6 +20,9 @@ use super::python::{find_interpreter, module_files};
 /// glee's own directory, below a project's root.
 const OWN: &str = ".glee";
 
+/// git's own directory there; a file that names it, in another worktree and in a submodule.
+const GIT: &str = ".git";
+
 /// Strengths that are remembered, one for each profile.
 const MOST_KNOWN: usize = 256;
 
@@ -380,6 +383,12 @@ fn protected_from(spec: &ToolSpec, root: &Path, writable: &[PathBuf]) -> Vec<Pat
     if spec.origin != Origin::User {
         paths.extend(FROM_AGENTS.iter().map(|it| root.join(it)));
     }
+    // Of the tools that come with glee only one that names it changes what is git's own: much of it decides
+    // what git runs next.
+    let git = root.join(GIT);
+    if spec.origin == Origin::BuiltIn && !writable.iter().any(|it| it.starts_with(&git)) {
+        paths.push(git);
+    }
     paths
 }
 
@@ -395,6 +404,12 @@ pub(super) fn protected(root: &Path, writable: &[PathBuf]) -> Vec<PathBuf> {
         // What is protected as a whole needs nothing in the place of what is not there yet.
         paths.retain(|it| !it.starts_with(&own));
         paths.push(own);
+    }
+    let git = root.join(GIT);
+    if git.is_file() {
+        // Nothing can be put into a file; in its place something could.
+        paths.retain(|it| !it.starts_with(&git));
+        paths.push(git);
     }
     if let Some(home) = std::env::var_os("HOME") {
         paths.extend(SHELL_FILES.iter().map(|it| Path::new(&home).join(it)));

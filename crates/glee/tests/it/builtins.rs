@@ -379,6 +379,119 @@ fn git_in_a_repository() {
     }
 }
 
+/// What is compared is what the input says, whatever is staged and whatever is committed.
+#[test]
+fn git_compares_with_the_last_commit() {
+    let scene = scene(ALL);
+    scene.write(".gitignore", ".glee\n");
+    scene.write("a.txt", "one\n");
+    git(&scene, &["init", "-q", "-b", "main"]);
+    git(&scene, &["config", "color.ui", "always"]);
+    git(&scene, &["config", "color.diff", "always"]);
+    git(&scene, &["add", "."]);
+    let app = open(&scene, nobody());
+    let diff = |args: Value| {
+        let told = value(call(&app, "git_diff", args, None));
+        told["diff"].as_str().unwrap().to_owned()
+    };
+    // Before the first commit all of it is new.
+    assert!(diff(json!({})).contains("\n+one\n"));
+    assert!(diff(json!({"staged": true})).contains("\n+one\n"));
+    git(&scene, &["commit", "-q", "-m", "first"]);
+    scene.write("a.txt", "two\n");
+    git(&scene, &["add", "."]);
+    assert!(diff(json!({})).contains("\n-one\n+two\n"));
+    scene.write("a.txt", "one\n");
+    assert_eq!(diff(json!({})), "");
+    assert!(diff(json!({"staged": true})).contains("\n-one\n+two\n"));
+}
+
+/// What a person's next `git status` runs is decided in there.
+#[test]
+fn what_is_gits_own_is_not_written() {
+    let deed = "for it in commondir config.worktree index modules/x/config worktrees/x/gitdir; do
+        mkdir -p .git/modules/x .git/worktrees/x; echo x > .git/$it; done; mv .git old; rm -rf .git; mkdir .git;
+        touch ran";
+    let shell = |scene: &Scene| {
+        // What a script does no rule foresees.
+        scene.write("deed.sh", deed);
+        let deed = "bash deed.sh";
+        let app = open(scene, Answer::Approved);
+        let run = |tool: &str, args: Value| {
+            let outcome = call(&app, tool, args, None);
+            assert!(outcome.result.is_ok(), "{tool}: {outcome:?}");
+            let ran = scene.root.join("ran");
+            assert!(ran.exists(), "{tool}: {outcome:?}");
+            fs::remove_file(ran).unwrap();
+        };
+        run("shell", json!({"command": deed}));
+        run("tool_exec", json!({"cmd": deed}));
+        run("run_code", json!({"language": "bash", "code": deed}));
+    };
+    let names = |scene: &Scene| {
+        let entries = fs::read_dir(scene.root.join(".git")).unwrap();
+        let mut names: Vec<_> = entries.map(|it| it.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let repository = scene(ALL);
+    git(&repository, &["init", "-q"]);
+    let before = names(&repository);
+    shell(&repository);
+    assert_eq!(names(&repository), before);
+    assert!(!repository.root.join("old").exists());
+
+    // In another worktree it is a file, which stays what it is.
+    let worktree = scene(ALL);
+    worktree.write(".git", "gitdir: /nowhere\n");
+    shell(&worktree);
+    let file = fs::read_to_string(worktree.root.join(".git")).unwrap();
+    assert_eq!(file, "gitdir: /nowhere\n");
+
+    // Where there is none, none is made.
+    let plain = scene(ALL);
+    shell(&plain);
+    let is_repository = Command::new("git")
+        .args(["rev-parse", "--git-dir"])
+        .current_dir(&plain.root)
+        .output();
+    assert!(!is_repository.unwrap().status.success());
+}
+
+/// A filter of the repository's is run to tell what has changed; it can change nothing.
+#[test]
+fn who_only_asks_git_writes_nothing() {
+    let scene = scene(ALL);
+    git(&scene, &["init", "-q"]);
+    scene.write(".gitattributes", "*.txt filter=x\n");
+    scene.write("a.txt", "one\n");
+    git(&scene, &["add", "."]);
+    git(&scene, &["commit", "-q", "-m", "first"]);
+    let filter = "echo ran >&2; touch made .git/made; cat";
+    git(&scene, &["config", "filter.x.clean", filter]);
+    scene.write("a.txt", "two\n");
+    let app = open(&scene, nobody());
+    for tool in ["git_status", "git_diff", "git_log"] {
+        value(call(&app, tool, json!({}), None));
+        assert!(!scene.root.join("made").exists(), "{tool}");
+        assert!(!scene.root.join(".git/made").exists(), "{tool}");
+    }
+}
+
+#[test]
+fn a_command_that_looks_like_an_option() {
+    let scene = scene(ALL);
+    let app = open(&scene, nobody());
+    for (tool, args) in [
+        ("shell", json!({"command": "--version"})),
+        ("tool_exec", json!({"cmd": "--version"})),
+        ("run_code", json!({"language": "bash", "code": "--version"})),
+    ] {
+        let told = value(call(&app, tool, args, None));
+        assert_eq!(told["stdout"], "", "{tool}");
+    }
+}
+
 /// A repository may say what git starts; that runs in the sandbox, too.
 #[test]
 fn what_git_starts_is_held() {

@@ -1,28 +1,37 @@
 //! Searching the project's code, by a pattern or by words: `search_code`.
 //!
-//! What `.gitignore` leaves out is left out, and so is what holds secrets. Names come from walking the
-//! directories; every file is opened beneath the project's root.
+//! What `.gitignore` leaves out is left out, and so is what holds secrets. Every directory and file is
+//! opened beneath the project's root, those that say what is left out as well.
 
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
+use std::ops::ControlFlow;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use glee_core::outcome::Failure;
 use glee_core::rule::sensitive;
-use ignore::WalkBuilder;
+use ignore::Match as Verdict;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use regex::Regex;
+use rustix::fs::{AtFlags, FileType, OFlags};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::super::blocking;
+use super::super::list::{DEEPEST, below, names};
 use super::super::text::{Case, invalid, pattern};
-use super::super::workspace::{Ground, Workspace, shown};
+use super::super::workspace::{Ground, Links, Workspace, shown};
+use super::super::{Stop, blocking};
 use crate::native::{About, Context, NativeTool};
 
 /// Larger files are not code.
 const LARGEST: u64 = 4 << 20;
+/// Larger files leave nothing out, and neither do more lines.
+const LARGEST_IGNORE: u64 = 1 << 20;
+const MOST_PATTERNS: usize = 5_000;
+/// What says what is left out of a directory, the last word last.
+const IGNORES: &[&str] = &[".gitignore", ".ignore"];
 /// Letters of a line that are shown.
 const LONGEST_LINE: usize = 400;
 /// Words of one query.
@@ -97,14 +106,12 @@ impl NativeTool for SearchCode {
 
     async fn run(&self, input: Input, context: Context<'_>) -> Result<Output, Failure> {
         let (root, ground) = (context.workspace().to_owned(), self.0.clone());
-        // Nobody can stop a thread; at its deadline it stops by itself.
-        let until = Instant::now() + context.timeout();
-        blocking(move || {
+        blocking(move |stop| {
             let workspace = Workspace::open(&root, &ground)?;
             let project = Project {
                 workspace,
                 root,
-                until,
+                stop,
             };
             search(&project, &input)
         })
@@ -113,18 +120,20 @@ impl NativeTool for SearchCode {
 }
 
 /// What is searched.
-struct Project {
+struct Project<'a> {
     workspace: Workspace,
     root: PathBuf,
-    until: Instant,
+    stop: &'a Stop,
 }
 
-fn search(project: &Project, input: &Input) -> Result<Output, Failure> {
+fn search(project: &Project<'_>, input: &Input) -> Result<Output, Failure> {
     let below = match &input.path {
         None => PathBuf::new(),
         Some(path) => project.workspace.inside(path)?,
     };
-    project.workspace.directory(&below)?;
+    let directory = project.workspace.directory(&below)?;
+    let mut walk = Walk::new(project, &below);
+    let mut each = |visit: &mut Visit<'_>| walk.directory(directory.as_fd(), &below, visit);
     match input.mode {
         Mode::Regex => {
             let case = if input.ignore_case {
@@ -133,72 +142,153 @@ fn search(project: &Project, input: &Input) -> Result<Output, Failure> {
                 Case::Told
             };
             let pattern = pattern(&input.query, case)?;
-            Ok(lines(project, &below, &pattern, input.max_results))
+            Ok(lines(&mut each, &pattern, input.max_results))
         }
         Mode::Words => {
             let words = words(&input.query);
             if words.is_empty() || words.len() > MOST_WORDS {
                 return Err(invalid(format!("give between 1 and {MOST_WORDS} words")));
             }
-            Ok(ranked(project, &below, &words, input.max_results))
+            Ok(ranked(&mut each, &words, input.max_results))
         }
     }
 }
 
-/// The texts of the project, by their paths from its root.
-fn texts<'a>(project: &'a Project, below: &Path) -> impl Iterator<Item = (PathBuf, String)> + 'a {
-    let Project {
-        workspace,
-        root,
-        until,
-    } = project;
-    let walk = WalkBuilder::new(root.join(below))
-        .follow_links(false)
-        .require_git(false)
-        // What lies above the project, or in the person's home, has no say.
-        .parents(false)
-        .git_global(false)
-        .sort_by_file_name(Ord::cmp)
-        .build();
-    let in_time = walk.take_while(move |_| Instant::now() < *until);
-    in_time.flatten().filter_map(move |entry| {
-        let is_file = entry.file_type().is_some_and(|it| it.is_file());
-        let path = entry.path().strip_prefix(root).ok().filter(|_| is_file)?;
-        if sensitive::holds_secrets(entry.path()) {
-            return None;
-        }
-        let (file, found) = workspace.file(path).ok()?;
-        if found.st_size as u64 > LARGEST {
-            return None;
-        }
-        let mut bytes = Vec::with_capacity(found.st_size as usize);
-        File::from(file)
-            .take(LARGEST)
-            .read_to_end(&mut bytes)
-            .ok()?;
-        let is_binary = memchr::memchr(0, &bytes[..bytes.len().min(8 << 10)]).is_some();
-        let text = String::from_utf8(bytes).ok().filter(|_| !is_binary)?;
-        Some((path.to_owned(), text))
-    })
+/// Takes a text of the project by its path from the root, and says whether to go on.
+type Visit<'a> = dyn FnMut(PathBuf, &str) -> ControlFlow<()> + 'a;
+type Each<'a> = dyn FnMut(&mut Visit<'_>) -> ControlFlow<()> + 'a;
+
+/// Goes through directories in the order of their names.
+struct Walk<'a> {
+    project: &'a Project<'a>,
+    /// What is left out, as the directories on the way here say it; those further down have the last word.
+    ignores: Vec<Gitignore>,
 }
 
-fn lines(project: &Project, below: &Path, pattern: &Regex, most: usize) -> Output {
+impl Walk<'_> {
+    /// A directory that is named is searched, whatever is said of it; what is in it is left out as the
+    /// directories above it say.
+    fn new<'a>(project: &'a Project<'a>, below: &Path) -> Walk<'a> {
+        let mut walk = Walk {
+            project,
+            ignores: Vec::new(),
+        };
+        walk.read_ignore(Path::new(""), Path::new(".git/info/exclude"));
+        let mut above: Vec<&Path> = below.ancestors().skip(1).collect();
+        above.reverse();
+        for directory in above {
+            walk.read_ignores(directory);
+        }
+        walk
+    }
+
+    fn directory(
+        &mut self,
+        directory: BorrowedFd<'_>,
+        path: &Path,
+        visit: &mut Visit<'_>,
+    ) -> ControlFlow<()> {
+        let known = self.ignores.len();
+        self.read_ignores(path);
+        // What cannot be listed holds nothing that could be found.
+        for name in names(directory).unwrap_or_default() {
+            if self.project.stop.is_set() {
+                return ControlFlow::Break(());
+            }
+            if name.as_encoded_bytes().starts_with(b".") {
+                continue;
+            }
+            let path = path.join(&name);
+            let found = rustix::fs::statat(directory, &name, AtFlags::SYMLINK_NOFOLLOW);
+            match found.map(|it| FileType::from_raw_mode(it.st_mode)) {
+                Ok(FileType::Directory) if !self.leaves_out(&path, true) => {
+                    if path.components().count() < DEEPEST
+                        && let Ok(inner) = below(directory, &name)
+                        && let workspace = &self.project.workspace
+                        && workspace.check_place(&path, inner.as_fd()).is_ok()
+                    {
+                        self.directory(inner.as_fd(), &path, visit)?;
+                    }
+                }
+                Ok(FileType::RegularFile) if !self.leaves_out(&path, false) => {
+                    if let Some(text) = text(self.project, &path) {
+                        visit(path, &text)?;
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.ignores.truncate(known);
+        ControlFlow::Continue(())
+    }
+
+    fn leaves_out(&self, path: &Path, is_directory: bool) -> bool {
+        let path = self.project.root.join(path);
+        let verdicts = self.ignores.iter().rev();
+        let mut verdicts = verdicts.map(|it| it.matched(&path, is_directory));
+        verdicts
+            .find(|it| !it.is_none())
+            .is_some_and(|it| matches!(it, Verdict::Ignore(_)))
+    }
+
+    fn read_ignores(&mut self, directory: &Path) {
+        for name in IGNORES {
+            self.read_ignore(directory, &directory.join(name));
+        }
+    }
+
+    /// Only a regular file, and no link to one, says anything: a device has no end.
+    fn read_ignore(&mut self, directory: &Path, file: &Path) {
+        let opened = self
+            .project
+            .workspace
+            .at(file, OFlags::RDONLY, Links::Refused);
+        let Some(text) = opened.ok().and_then(|it| read(it.into(), LARGEST_IGNORE)) else {
+            return;
+        };
+        let mut builder = GitignoreBuilder::new(self.project.root.join(directory));
+        for line in text.lines().take(MOST_PATTERNS) {
+            // A line that is no pattern leaves nothing out.
+            let _ = builder.add_line(None, line);
+        }
+        self.ignores.extend(builder.build().ok());
+    }
+}
+
+/// All of a regular file that is text and not too large.
+fn read(file: File, largest: u64) -> Option<String> {
+    let found = file.metadata().ok()?;
+    if !found.is_file() || found.len() > largest {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(found.len() as usize);
+    file.take(largest).read_to_end(&mut bytes).ok()?;
+    let is_binary = memchr::memchr(0, &bytes[..bytes.len().min(8 << 10)]).is_some();
+    String::from_utf8(bytes).ok().filter(|_| !is_binary)
+}
+
+fn text(project: &Project<'_>, path: &Path) -> Option<String> {
+    if sensitive::holds_secrets(&project.root.join(path)) {
+        return None;
+    }
+    let (file, _) = project.workspace.file(path).ok()?;
+    read(file.into(), LARGEST)
+}
+
+fn lines(each: &mut Each<'_>, pattern: &Regex, most: usize) -> Output {
     let mut output = Output {
         matches: Vec::new(),
         truncated: false,
     };
-    for (path, text) in texts(project, below) {
-        // Most files do not match at all, and are gone through once.
-        if !pattern.is_match(&text) {
-            continue;
-        }
+    let _ = each(&mut |path, text| {
+        // Line by line: what a pattern says of a beginning and an end, it says of a line's.
         for (at, line) in text.lines().enumerate() {
             if !pattern.is_match(line) {
                 continue;
             }
             if output.matches.len() == most {
                 output.truncated = true;
-                return output;
+                return ControlFlow::Break(());
             }
             output.matches.push(Match {
                 path: shown(&path),
@@ -207,7 +297,8 @@ fn lines(project: &Project, below: &Path, pattern: &Regex, most: usize) -> Outpu
                 score: None,
             });
         }
-    }
+        ControlFlow::Continue(())
+    });
     output
 }
 
@@ -221,14 +312,15 @@ struct Page {
 }
 
 /// Files by how well the words fit them: rare words count more, and so do short files (BM25).
-fn ranked(project: &Project, below: &Path, wanted: &[String], most: usize) -> Output {
+fn ranked(each: &mut Each<'_>, wanted: &[String], most: usize) -> Output {
     let mut pages = Vec::new();
     let (mut files, mut length) = (0usize, 0usize);
-    for (path, text) in texts(project, below) {
+    let _ = each(&mut |path, text| {
         files += 1;
         length += text.len();
-        pages.extend(page(path, &text, wanted));
-    }
+        pages.extend(page(path, text, wanted));
+        ControlFlow::Continue(())
+    });
     let average = length as f64 / files.max(1) as f64;
     let rarity: Vec<f64> = (0..wanted.len())
         .map(|word| {
@@ -320,7 +412,11 @@ fn shortened(line: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::words;
+    use std::os::unix::fs::symlink;
+    use std::sync::Arc;
+
+    use super::super::super::workspace::Opening;
+    use super::*;
 
     #[test]
     fn words_of_code() {
@@ -329,5 +425,98 @@ mod tests {
             ["parse", "http", "url", "x", "1"]
         );
         assert_eq!(words("--"), [""; 0]);
+    }
+
+    fn found(root: &Path, query: &str, path: Option<&str>) -> Vec<String> {
+        let ground = Ground {
+            hidden: Arc::new([]),
+            home: None,
+            opening: Opening::of_this_kernel(),
+        };
+        let project = Project {
+            workspace: Workspace::open(root, &ground).unwrap(),
+            root: root.to_owned(),
+            stop: &Stop::default(),
+        };
+        let input = serde_json::json!({"query": query, "path": path});
+        let output = search(&project, &serde_json::from_value(input).unwrap()).unwrap();
+        let places = output.matches.into_iter();
+        places
+            .map(|it| format!("{}:{}", it.path, it.line))
+            .collect()
+    }
+
+    fn scene(files: &[(&str, &str)]) -> (tempfile::TempDir, PathBuf) {
+        let home = tempfile::tempdir().unwrap();
+        let root = home.path().canonicalize().unwrap();
+        for (path, content) in files {
+            let path = root.join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, content).unwrap();
+        }
+        (home, root)
+    }
+
+    #[test]
+    fn what_is_left_out() {
+        let (_home, root) = scene(&[
+            (".gitignore", "*.log\n/out\n!keep.log\n"),
+            (".git/info/exclude", "mine\nkeep.log\n"),
+            ("a.log", "x"),
+            ("keep.log", "x"),
+            ("mine", "x"),
+            ("out/a", "x"),
+            ("sub/a.log", "x"),
+            ("sub/b", "x"),
+            ("sub/out/a", "x"),
+            ("sub/.ignore", "b\n"),
+            ("sub/deep/.gitignore", "!*.log\n"),
+            ("sub/deep/a.log", "x"),
+            (".hidden/a", "x"),
+        ]);
+        let below = ["sub/deep/a.log:1", "sub/out/a:1"];
+        assert_eq!(found(&root, "x", Some("sub")), below);
+        assert_eq!(
+            found(&root, "x", None),
+            ["keep.log:1", "sub/deep/a.log:1", "sub/out/a:1"]
+        );
+        assert_eq!(found(&root, "x", Some("sub/deep")), ["sub/deep/a.log:1"]);
+        // Who names it wants it.
+        assert_eq!(found(&root, "x", Some("out")), ["out/a:1"]);
+    }
+
+    /// A device without an end, a pipe that nobody writes to, and a file outside.
+    #[test]
+    fn only_files_of_the_project_say_what_is_left_out() {
+        let (_home, root) = scene(&[("root/a", "x"), ("root/sub/b", "x"), ("ignore", "*\n")]);
+        let root = root.join("root");
+        symlink("/dev/zero", root.join(".gitignore")).unwrap();
+        symlink("../ignore", root.join(".ignore")).unwrap();
+        std::fs::create_dir_all(root.join(".git/info")).unwrap();
+        symlink("/dev/zero", root.join(".git/info/exclude")).unwrap();
+        let pipe = root.join("sub/.gitignore");
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, FileType::Fifo, mode, 0).unwrap();
+        let (done, wait) = std::sync::mpsc::channel();
+        std::thread::spawn(move || done.send(found(&root, "x", None)));
+        let found = wait.recv_timeout(std::time::Duration::from_secs(20));
+        assert_eq!(found.unwrap(), ["a:1", "sub/b:1"]);
+    }
+
+    #[test]
+    fn patterns_without_end_are_not_all_read() {
+        let many = "a*b*c*d?e[x-z]\n".repeat(60_000);
+        let (_home, root) = scene(&[("a", "x"), (".gitignore", &many)]);
+        let began = std::time::Instant::now();
+        assert_eq!(found(&root, "x", None), ["a:1"]);
+        assert!(began.elapsed() < std::time::Duration::from_secs(20));
+    }
+
+    #[test]
+    fn a_pattern_is_for_a_line() {
+        let (_home, root) = scene(&[("a.rs", "// x\r\nfn main() {\n}\n")]);
+        assert_eq!(found(&root, "^fn main", None), ["a.rs:2"]);
+        assert_eq!(found(&root, "x$", None), ["a.rs:1"]);
+        assert_eq!(found(&root, r"\A\}\z", None), ["a.rs:3"]);
     }
 }

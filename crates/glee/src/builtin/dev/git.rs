@@ -1,6 +1,7 @@
 //! git, in the sandbox: `git_status`, `git_diff`, `git_log`, `git_commit`.
 //!
-//! What a repository's own config has git start runs in the sandbox as well, without the network.
+//! What a repository's own config has git start runs in the sandbox as well, without the network; and
+//! where git is only asked, nothing it starts can write.
 
 use std::path::Path;
 use std::time::Duration;
@@ -32,18 +33,37 @@ const START: &[&str] = &[
     "core.quotepath=false",
 ];
 
-async fn git(site: &Site<'_>, words: Vec<String>) -> Result<Ended, Failure> {
+/// Where git is only asked, it neither locks anything nor runs hooks.
+const ASK: &[&str] = &["--no-optional-locks", "-c", "core.hooksPath=/dev/null"];
+
+/// What a tool may do that only asks git.
+fn asking(name: &str, description: &str) -> About {
+    about(name, description, &Network::None)
+        .writes(&[])
+        .tags(&["git"])
+        .read_only()
+}
+
+async fn ask(site: &Site<'_>, asked: Vec<String>) -> Result<Ended, Failure> {
+    let what = format!("git {}", asked[0]);
+    let words = words(ASK).into_iter().chain(asked).collect();
+    succeeded(&what, run(site, words).await?)
+}
+
+async fn act(site: &Site<'_>, words: Vec<String>) -> Result<Ended, Failure> {
     let what = format!("git {}", words[0]);
-    let start = START.iter().map(|&it| it.to_owned());
-    let ended = site
-        .run_words(start.chain(words).collect(), PATIENCE)
-        .await?;
+    succeeded(&what, run(site, words).await?)
+}
+
+async fn run(site: &Site<'_>, asked: Vec<String>) -> Result<Ended, Failure> {
+    let words = words(START).into_iter().chain(asked).collect();
+    let ended = site.run_words(words, PATIENCE).await?;
     if ended.code == 128 && ended.stderr.contains("not a git repository") {
         let message = "the project is no git repository";
         return Err(Failure::new(FailureKind::ExecutionError, message)
             .hint("a person makes it one with `git init`"));
     }
-    succeeded(&what, ended)
+    Ok(ended)
 }
 
 fn words(list: &[&str]) -> Vec<String> {
@@ -92,46 +112,47 @@ impl Confined for GitStatus {
     type Output = State;
 
     fn about(&self) -> About {
-        about(
+        asking(
             "git_status",
             "Tell what has changed in the project since its last commit.",
-            &Network::None,
         )
-        .tags(&["git"])
-        .read_only()
     }
 
     async fn run(&self, _: Nothing, site: Site<'_>) -> Result<Told<State>, Failure> {
-        let ended = git(
-            &site,
-            words(&["status", "--porcelain=v1", "-z", "--branch"]),
-        )
-        .await?;
-        let mut state = State {
-            branch: String::new(),
-            entries: Vec::new(),
-        };
-        let mut parts = ended.stdout.split('\0').filter(|it| !it.is_empty());
-        while let Some(part) = parts.next() {
-            let (status, path) = part.split_at(part.floor_char_boundary(2));
-            if status == "##" {
-                state.branch = path.trim().to_owned();
-                continue;
-            }
-            // Behind what was renamed stands its old name.
-            if status.starts_with(['R', 'C']) {
-                parts.next();
-            }
-            state.entries.push(Change {
-                path: path.trim_start().to_owned(),
-                status: status.to_owned(),
-            });
-        }
+        let asked = words(&["status", "--porcelain=v1", "-z", "--branch"]);
+        let ended = ask(&site, asked).await?;
         Ok(Told {
-            output: state,
+            output: state(&ended.stdout),
             truncated: ended.truncated,
         })
     }
+}
+
+/// What `git status --porcelain=v1 -z --branch` says.
+fn state(said: &str) -> State {
+    let mut state = State {
+        branch: String::new(),
+        entries: Vec::new(),
+    };
+    let mut parts = said.split('\0');
+    while let Some(part) = parts.next() {
+        // Two letters, one space, and a path that may begin with a space of its own.
+        let Some((status, path)) = part.split_at_checked(2) else {
+            continue;
+        };
+        let path = path.strip_prefix(' ').unwrap_or(path).to_owned();
+        if status == "##" {
+            state.branch = path;
+            continue;
+        }
+        // Behind what was renamed, staged or not, stands its old name.
+        if status.contains(['R', 'C']) {
+            parts.next();
+        }
+        let status = status.to_owned();
+        state.entries.push(Change { path, status });
+    }
+    state
 }
 
 pub(in super::super) struct GitDiff;
@@ -160,27 +181,39 @@ impl Confined for GitDiff {
     type Output = Difference;
 
     fn about(&self) -> About {
-        about(
+        asking(
             "git_diff",
             "Show how files of the project differ from a commit.",
-            &Network::None,
         )
-        .tags(&["git"])
-        .read_only()
     }
 
     async fn run(&self, input: Compared, site: Site<'_>) -> Result<Told<Difference>, Failure> {
-        let mut words = words(&["diff", "--no-ext-diff", "--no-textconv"]);
+        let mut words = words(&["diff", "--no-color", "--no-ext-diff", "--no-textconv"]);
         words.extend(input.staged.then(|| "--cached".to_owned()));
-        words.extend(revision(input.commit));
+        let commit = match input.commit {
+            // Without a word git takes what is staged; what is staged it compares with the last commit.
+            None if !input.staged => Some(last(&site).await?),
+            commit => commit,
+        };
+        words.extend(revision(commit));
         words.push("--".to_owned());
         words.extend(paths(&site, &input.paths)?);
-        let ended = git(&site, words).await?;
+        let ended = ask(&site, words).await?;
         Ok(Told {
             output: Difference { diff: ended.stdout },
             truncated: ended.truncated,
         })
     }
+}
+
+/// The last commit; before the first one, the tree that holds nothing.
+async fn last(site: &Site<'_>) -> Result<String, Failure> {
+    let found = run(site, words(&["rev-parse", "--verify", "--quiet", "HEAD"])).await?;
+    let found = match found.code {
+        0 => found,
+        _ => ask(site, words(&["hash-object", "-t", "tree", "--stdin"])).await?,
+    };
+    Ok(found.stdout.trim().to_owned())
 }
 
 pub(in super::super) struct GitLog;
@@ -223,18 +256,22 @@ impl Confined for GitLog {
     type Output = History;
 
     fn about(&self) -> About {
-        about("git_log", "List commits of the project.", &Network::None)
-            .tags(&["git"])
-            .read_only()
+        asking("git_log", "List commits of the project.")
     }
 
     async fn run(&self, input: Wanted, site: Site<'_>) -> Result<Told<History>, Failure> {
-        let mut words = words(&["log", "-z", "--format=%H%x1f%an%x1f%aI%x1f%s"]);
+        let mut words = words(&[
+            "log",
+            "--no-color",
+            "--no-show-signature",
+            "-z",
+            "--format=%H%x1f%an%x1f%aI%x1f%s",
+        ]);
         words.push(format!("--max-count={}", input.limit));
         words.extend(revision(input.commit));
         words.push("--".to_owned());
         words.extend(paths(&site, &input.paths)?);
-        let ended = git(&site, words).await?;
+        let ended = ask(&site, words).await?;
         let commits = ended.stdout.split('\0').filter_map(|it| {
             let mut fields = it.splitn(4, '\u{1f}').map(str::to_owned);
             Some(Commit {
@@ -283,6 +320,8 @@ impl Confined for GitCommit {
             "Make a commit of what is staged, and of the paths that are named; a person is always asked.",
             &Network::None,
         )
+        // Named, because nothing else of the project opens it.
+        .writes(&[".", ".git"])
         .tags(&["git"])
     }
 
@@ -295,10 +334,10 @@ impl Confined for GitCommit {
         if !input.paths.is_empty() {
             let mut words = words(&["add", "--"]);
             words.extend(paths(&site, &input.paths)?);
-            git(&site, words).await?;
+            act(&site, words).await?;
         }
         let message = format!("--message={}", input.message);
-        let committed = git(&site, vec!["commit".to_owned(), message]).await;
+        let committed = act(&site, vec!["commit".to_owned(), message]).await;
         let committed = committed.map_err(|failure| {
             let said = failure.details.get("stderr").and_then(|it| it.as_str());
             match said.is_some_and(|it| it.contains("Please tell me who you are")) {
@@ -306,11 +345,34 @@ impl Confined for GitCommit {
                 false => failure,
             }
         })?;
-        let hash = git(&site, words(&["rev-parse", "HEAD"])).await?;
+        let hash = act(&site, words(&["rev-parse", "HEAD"])).await?;
         Ok(Made {
             hash: hash.stdout.trim().to_owned(),
             summary: committed.stdout.trim().to_owned(),
         }
         .into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_git_tells_of_changes() {
+        let said = "## main\0R  new\0old\0 R moved\0was\0??  led by a space\0 M é\0";
+        let state = state(said);
+        assert_eq!(state.branch, "main");
+        let entries = state.entries.iter();
+        let entries: Vec<_> = entries.map(|it| (&*it.status, &*it.path)).collect();
+        assert_eq!(
+            entries,
+            [
+                ("R ", "new"),
+                (" R", "moved"),
+                ("??", " led by a space"),
+                (" M", "é")
+            ]
+        );
     }
 }
