@@ -8,6 +8,7 @@ mod running;
 mod shelves;
 
 use std::collections::{BTreeMap, HashMap};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
@@ -17,6 +18,7 @@ use glee_core::admit::{Admitted, Consulted, Gate, Invocation};
 use glee_core::catalog::{Catalog, Snapshot};
 use glee_core::event::What;
 use glee_core::model::{Origin, ToolSpec};
+use glee_core::name::is_invisible;
 use glee_core::outcome::{Failure, FailureKind, Outcome};
 use glee_core::policy::{
     AgentCeiling, Asking, Case, ManifestApproval, Rule, Rules, Verdict, objections,
@@ -671,4 +673,14 @@ fn standing_rules(project: &Project) -> Result<Vec<standing::Standing>, OpenErro
         path,
         problem: problem.unwrap_or_default(),
     })
+}
+
+/// Tells of something that is wrong on disk and keeps nobody from going on.
+pub(crate) fn say(problem: &str) {
+    let shown: String = problem
+        .chars()
+        .map(|c| if is_invisible(c) { '\u{FFFD}' } else { c })
+        .collect();
+    // There is nowhere left to complain to when stderr is gone.
+    let _ = writeln!(io::stderr(), "warning: {shown}");
 }

@@ -14,10 +14,11 @@ use glee_core::search::{Hit, Index, Rank};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{App, Surroundings, around};
+use super::{App, Surroundings, around, say, shelves};
 use crate::config::Config;
 use crate::dialect::bundle::wire::{PutBundle, PutTool, StoredBundle, StoredTool, Uptime};
 use crate::dialect::bundle::{self, SCHEMA_VERSION, Wrong, sentence, written};
+use crate::store;
 use crate::store::bundles::{Alone, Found};
 use crate::store::usage::Count;
 
@@ -88,17 +89,22 @@ impl App {
         put: PutBundle,
         by: &Caller,
     ) -> Result<(Bundle, Put), Failure> {
-        refused("bundle", &bundle::check_bundle(&put))?;
+        refused("bundle", &bundle::check_bundle(&put, id))?;
         if let Some(given) = self.given_bundle(id) {
             given.may_change()?;
         }
-        let done = self.alone(|store| {
+        let put = self.alone(|store| {
             let now = self.runtime.clock.now();
+            let mut has_slug = false;
             let (created_at, modified_at, done) = match store.bundle(id).map_err(failed)? {
                 Found::Nothing => (written(now), written(now), Put::Created),
                 Found::Stray(why) => return Err(stray("bundle", &why)),
                 Found::Good((stored, before), _) => {
                     before.may_change()?;
+                    if stored.slug != put.slug && !store.has_no_tools(id).map_err(failed)? {
+                        return Err(full(&stored.slug));
+                    }
+                    has_slug = stored.slug == put.slug && before.deleted_at.is_none();
                     let is_same = stored.slug == put.slug
                         && stored.display_name == put.display_name
                         && stored.description == put.description;
@@ -109,6 +115,9 @@ impl App {
                     (stored.created_at, modified_at, Put::Replaced)
                 }
             };
+            if !has_slug {
+                slug_is_free(store, &put.slug, id)?;
+            }
             let stored = StoredBundle {
                 schema_version: SCHEMA_VERSION.to_string(),
                 bundle_id: id.to_string(),
@@ -122,21 +131,25 @@ impl App {
                 soft_deleted_boot: None,
             };
             self.note_change(&put.slug, &format!("put bundle {id}"), by)?;
-            store.put_bundle(id, &stored).map_err(failed)?;
-            Ok(done)
+            Ok((self.write_bundle(store, id, stored)?, done))
         })?;
-        Ok((self.changed_bundle(id)?, done))
+        self.take_in_bundles();
+        Ok(put)
     }
 
     pub fn switch_bundle(&self, id: Uuid, enabled: bool, by: &Caller) -> Result<Bundle, Failure> {
         let given = self.given_bundle(id);
-        self.alone(|store| {
+        let bundle = self.alone(|store| {
             let change = switching("bundle", &id.to_string(), enabled);
             if let Some(given) = &given {
                 let mut switches = store.switches().map_err(failed)?;
                 switches.set_bundle(id, enabled);
                 self.note_change(&given.slug, &change, by)?;
-                return store.put_switches(&switches).map_err(failed);
+                store.put_switches(&switches).map_err(failed)?;
+                let mut bundle = Bundle::clone(given);
+                bundle.enabled = enabled;
+                self.show_bundle(&bundle);
+                return Ok(bundle);
             }
             let (mut stored, bundle) = existing_bundle(store, id)?;
             bundle.may_switch()?;
@@ -145,9 +158,10 @@ impl App {
             }
             stored.is_enabled = enabled;
             self.note_change(&bundle.slug, &change, by)?;
-            store.put_bundle(id, &stored).map_err(failed)
+            self.write_bundle(store, id, stored)
         })?;
-        self.changed_bundle(id)
+        self.take_in_bundles();
+        Ok(bundle)
     }
 
     /// Nothing goes yet: the bundle can be had back for a while, and what is in it stays.
@@ -167,9 +181,10 @@ impl App {
                 seconds: it.up.as_secs(),
             });
             self.note_change(&bundle.slug, &format!("delete bundle {id}"), by)?;
-            store.put_bundle(id, &stored).map_err(failed)
+            self.write_bundle(store, id, stored).map(|_| ())
         })?;
-        self.changed_bundle(id).map(|_| ())
+        self.take_in_bundles();
+        Ok(())
     }
 
     /// Makes a tool. One that is there is left as it is.
@@ -289,8 +304,7 @@ impl App {
             })?);
         }
         if count > 0 {
-            // What else is wrong on disk has been told elsewhere.
-            let _ = self.reload();
+            self.take_in_bundles();
         }
         Ok(count)
     }
@@ -327,7 +341,8 @@ impl App {
                 Write::Replace => store.replace_tool(key, &stored).map_err(failed),
             }?;
             let now = self.tools();
-            let others: Vec<Bundle> = now.bundles().map(|it| Bundle::clone(it)).collect();
+            let others = now.bundles().filter(|it| it.keeper != Keeper::Given);
+            let others: Vec<Bundle> = others.map(|it| Bundle::clone(it)).collect();
             let member = self.bundles.member(&stored, &bundle, &others, around);
             let member = member.map_err(|why| Failure::new(FailureKind::Internal, why))?;
             self.runtime.catalog.change(|snapshot| {
@@ -345,8 +360,10 @@ impl App {
         &self,
         change: impl FnOnce(&Alone<'_>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
+        // In this order, so that nobody who waits for another process keeps others of this one waiting.
+        let store = self.bundles.alone().map_err(failed)?;
         let _changing = self.changing();
-        change(&self.bundles.alone().map_err(failed)?)
+        change(&store)
     }
 
     fn note_change(&self, name: &str, change: &str, by: &Caller) -> Result<(), Failure> {
@@ -354,13 +371,32 @@ impl App {
         self.note(name, None, by, What::Changed { change })
     }
 
-    /// The bundle as it is now, after all that depends on it was read anew.
-    fn changed_bundle(&self, id: Uuid) -> Result<Bundle, Failure> {
-        // What else is wrong on disk has been told elsewhere.
-        let _ = self.reload();
-        let tools = self.tools();
-        let bundle = tools.bundle(id).ok_or_else(|| no_bundle(id))?;
-        Ok(Bundle::clone(bundle))
+    /// Keeps a bundle, and holds everybody to it at once: what was switched off is off even when nothing
+    /// else on disk can be read.
+    fn write_bundle(
+        &self,
+        store: &Alone<'_>,
+        id: Uuid,
+        stored: StoredBundle,
+    ) -> Result<Bundle, Failure> {
+        let bundle = bundle::bundle(&stored, Keeper::Store);
+        let bundle = bundle.map_err(|why| Failure::new(FailureKind::Internal, why))?;
+        store.put_bundle(id, &stored).map_err(failed)?;
+        self.show_bundle(&bundle);
+        Ok(bundle)
+    }
+
+    fn show_bundle(&self, bundle: &Bundle) {
+        let change = |it: &mut Snapshot| it.insert_bundle(bundle.clone());
+        self.runtime.catalog.change(change);
+    }
+
+    /// Reads anew all that depends on a bundle that changed. The change is done, so what else is wrong on
+    /// disk is only told.
+    fn take_in_bundles(&self) {
+        if let Err(err) = self.reload() {
+            say(&err.to_string());
+        }
     }
 
     fn given_bundle(&self, id: Uuid) -> Option<Arc<Bundle>> {
@@ -405,6 +441,12 @@ fn check_tool(stored: &StoredTool, around: &Surroundings) -> Result<(), Failure>
         Err(wrong) => wrong,
     };
     wrong.retain(|it| it.pointer != "/impl/goFunc");
+    if !store::bundles::fits(stored) {
+        wrong.push(Wrong::new(
+            "",
+            "as it is kept it would be larger than 1024 KiB",
+        ));
+    }
     refused("tool", &wrong)
 }
 
@@ -442,6 +484,26 @@ fn existing_tool(store: &Alone<'_>, key: &Key) -> Result<StoredTool, Failure> {
         )),
         Found::Good(stored, _) => Ok(stored),
     }
+}
+
+/// Names of tools begin with it, and rules hold by names: nobody takes over somebody else's.
+fn slug_is_free(store: &Alone<'_>, slug: &str, id: Uuid) -> Result<(), Failure> {
+    let taken =
+        |why: String| Err(Failure::new(FailureKind::Conflict, why).hint("take another slug"));
+    if shelves::is_given(slug) {
+        return taken(format!(
+            "`{slug}` is the slug of a bundle that is always there"
+        ));
+    }
+    let holder = store.holder_of(slug, id).map_err(failed)?;
+    holder.map_or(Ok(()), |it| {
+        taken(format!("the bundle {it} has the slug `{slug}` already"))
+    })
+}
+
+fn full(slug: &str) -> Failure {
+    let why = format!("the slug `{slug}` cannot change while there are tools in the bundle");
+    Failure::new(FailureKind::Conflict, why).hint("delete its tools first, or make another bundle")
 }
 
 fn no_bundle(id: Uuid) -> Failure {

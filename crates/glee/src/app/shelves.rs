@@ -28,6 +28,11 @@ fn given(spec: &ToolSpec) -> (&'static str, &'static str) {
     }
 }
 
+/// Whether a bundle that is not of the store may have this slug.
+pub(super) fn is_given(slug: &str) -> bool {
+    ["program", "project"].contains(&slug) || builtin::TABLE.iter().any(|it| it.bundle == slug)
+}
+
 /// Puts every tool of the snapshot, and those of the store, where it belongs.
 pub(super) fn place(snapshot: &mut Snapshot, loaded: Loaded) {
     let mut bundles: BTreeMap<&str, &str> = BTreeMap::new();

@@ -4,7 +4,7 @@
 mod targets;
 
 use std::collections::BTreeSet;
-use std::io::{self, Write};
+use std::io;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,11 +14,10 @@ use std::time::{Duration, Instant};
 
 use glee_core::catalog::Snapshot;
 use glee_core::model::ToolSpec;
-use glee_core::name::is_invisible;
 use notify::event::{AccessKind, EventKind, ModifyKind};
 use notify::{Config, Event, RecommendedWatcher, Watcher};
 
-use crate::app::App;
+use crate::app::{App, say};
 
 use targets::{Targets, is_change};
 
@@ -264,13 +263,4 @@ fn note(written: &mut BTreeSet<PathBuf>, event: &Event) {
         }
         _ => {}
     }
-}
-
-fn say(problem: &str) {
-    let shown: String = problem
-        .chars()
-        .map(|c| if is_invisible(c) { '\u{FFFD}' } else { c })
-        .collect();
-    // There is nowhere left to complain to when stderr is gone.
-    let _ = writeln!(io::stderr(), "warning: {shown}");
 }

@@ -264,8 +264,11 @@ impl Reader<'_> {
         let read = json::parse(&with_quoted_holes(text));
         match read {
             Ok(value @ (Value::Object(_) | Value::Array(_))) => self.value(value, AT).map(Some),
-            _ if says("json") && text.contains("${") => {
-                self.wrong(AT, "it is no JSON, which the content type says it is");
+            _ if (says("json") || text.trim_start().starts_with(['{', '[']))
+                && text.contains("${") =>
+            {
+                let why = "it is no JSON, which its beginning or the content type says it is";
+                self.wrong(AT, why);
                 None
             }
             _ => self
@@ -285,6 +288,10 @@ impl Reader<'_> {
                 ValueTemplate::List(items.into_iter().collect::<Option<_>>()?)
             }
             Value::Object(map) => {
+                if map.keys().any(|it| it.contains("${")) {
+                    self.wrong(pointer, "only values can have `${x}` in them, not keys");
+                    return None;
+                }
                 let fields: Vec<_> = map
                     .into_iter()
                     .map(|(key, it)| Some((key, self.value(it, pointer)?)))

@@ -49,7 +49,7 @@ pub struct Wrong {
 }
 
 impl Wrong {
-    fn new(pointer: impl Into<String>, message: impl Into<String>) -> Wrong {
+    pub fn new(pointer: impl Into<String>, message: impl Into<String>) -> Wrong {
         Wrong {
             pointer: pointer.into(),
             message: message.into(),
@@ -79,12 +79,11 @@ pub fn id(text: &str) -> Option<Uuid> {
 /// What a document was written by.
 fn keeper(document: &Value) -> Result<Keeper, String> {
     let said = document["schemaVersion"].as_str();
-    let version: u32 = said
-        .and_then(|it| it.parse().ok())
-        .ok_or("it has no schemaVersion that glee knows")?;
-    match version {
-        0 => Err("it has no schemaVersion that glee knows".to_owned()),
-        1..=SCHEMA_VERSION => Ok(Keeper::Store),
+    let numbers: Option<Vec<u32>> =
+        said.and_then(|it| it.split('.').map(|it| it.parse().ok()).collect());
+    match numbers.as_deref() {
+        None | Some([0, ..]) => Err("it has no schemaVersion that glee knows".to_owned()),
+        Some([1..=SCHEMA_VERSION]) => Ok(Keeper::Store),
         _ => Ok(Keeper::Newer),
     }
 }
@@ -124,6 +123,7 @@ const OF_TOOL: &[&str] = &[
     "tags",
     "type",
     "isEnabled",
+    "isBuiltIn",
     "argSchema",
     "outputSchema",
     "impl",
@@ -134,7 +134,12 @@ const OF_TOOL: &[&str] = &[
 /// A bundle's document, as it stands on disk.
 pub fn read_bundle(text: &str) -> Result<(StoredBundle, Bundle), String> {
     let (stored, keeper) = document::<StoredBundle>(text, OF_BUNDLE)?;
-    let bundle = Bundle {
+    let bundle = bundle(&stored, keeper)?;
+    Ok((stored, bundle))
+}
+
+pub fn bundle(stored: &StoredBundle, keeper: Keeper) -> Result<Bundle, String> {
+    Ok(Bundle {
         id: id(&stored.bundle_id).ok_or("its bundleID is no UUIDv7")?,
         slug: good_slug(&stored.slug)?,
         title: stored.display_name.clone(),
@@ -144,8 +149,7 @@ pub fn read_bundle(text: &str) -> Result<(StoredBundle, Bundle), String> {
         created_at: time(&stored.created_at)?,
         modified_at: time(&stored.modified_at)?,
         deleted_at: stored.soft_deleted_at.as_deref().map(time).transpose()?,
-    };
-    Ok((stored, bundle))
+    })
 }
 
 fn good_slug(slug: &str) -> Result<String, String> {
@@ -159,8 +163,15 @@ fn good_slug(slug: &str) -> Result<String, String> {
 }
 
 /// What is wrong with what a client says of a bundle.
-pub fn check_bundle(put: &PutBundle) -> Vec<Wrong> {
+pub fn check_bundle(put: &PutBundle, id: Uuid) -> Vec<Wrong> {
     let mut wrong = Vec::new();
+    let said = put.bundle_id.as_deref();
+    if said.is_some_and(|it| self::id(it) != Some(id)) {
+        wrong.push(Wrong::new(
+            "/bundleID",
+            "it is another one than in the path",
+        ));
+    }
     if let Err(why) = good_slug(&put.slug) {
         wrong.push(Wrong::new("/slug", why));
     }
@@ -220,6 +231,7 @@ pub fn stored(put: PutTool, key: &Key, now: SystemTime) -> Result<StoredTool, Ve
             tags: put.tags,
             kind: put.kind,
             is_enabled: put.is_enabled,
+            is_built_in: None,
             arg_schema: put.arg_schema,
             output_schema: put.output_schema.filter(|it| !it.is_null()),
             how: put.how,
@@ -233,6 +245,9 @@ pub fn stored(put: PutTool, key: &Key, now: SystemTime) -> Result<StoredTool, Ve
 /// A tool's document, as it stands on disk.
 pub fn read_tool(text: &str) -> Result<(StoredTool, Keeper), String> {
     let (stored, keeper) = document::<StoredTool>(text, OF_TOOL)?;
+    if stored.is_built_in == Some(true) {
+        return Err("it says isBuiltIn, and what comes with glee is not kept here".to_owned());
+    }
     id(&stored.tool_id).ok_or("its toolID is no UUIDv7")?;
     key(&stored)?;
     time(&stored.created_at)?;

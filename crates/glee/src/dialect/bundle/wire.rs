@@ -55,6 +55,9 @@ pub struct StoredTool {
     #[serde(rename = "type")]
     pub kind: Kind,
     pub is_enabled: bool,
+    /// Others write it, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub is_built_in: Option<bool>,
     pub arg_schema: Value,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
@@ -89,6 +92,17 @@ pub struct PutBundle {
     pub description: String,
     #[serde(default = "yes")]
     pub is_enabled: bool,
+    // As in `PutTool`: what else stands in a document that somebody got from here.
+    #[serde(default, rename = "bundleID")]
+    pub bundle_id: Option<String>,
+    #[serde(default, rename = "isBuiltIn")]
+    pub _is_built_in: Option<bool>,
+    #[serde(default, rename = "createdAt")]
+    pub _created_at: Option<String>,
+    #[serde(default, rename = "modifiedAt")]
+    pub _modified_at: Option<String>,
+    #[serde(default, rename = "softDeletedAt")]
+    pub _soft_deleted_at: Option<String>,
 }
 
 /// What a client says of a tool.
@@ -138,6 +152,12 @@ pub struct PutTool {
     pub _created_at: Option<String>,
     #[serde(default, rename = "modifiedAt")]
     pub _modified_at: Option<String>,
+    #[serde(default, rename = "name")]
+    pub _name: Option<String>,
+    #[serde(default, rename = "disabledReason")]
+    pub _disabled_reason: Option<String>,
+    #[serde(default, rename = "usage")]
+    pub _usage: Option<Map<String, Value>>,
 }
 
 fn yes() -> bool {

@@ -12,7 +12,7 @@ use rustix::fs::OFlags;
 use sha2::{Digest, Sha256};
 
 /// Largest document, in bytes.
-const MOST_BYTES: u64 = 1 << 20;
+pub(super) const MOST_BYTES: u64 = 1 << 20;
 /// Longest name of a file, less what it takes to write one.
 const LONGEST_NAME: usize = 200;
 

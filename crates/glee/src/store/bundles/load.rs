@@ -46,6 +46,7 @@ impl Bundles {
             };
         }
         let mut kept = HashMap::new();
+        let mut found = Vec::new();
         for home in homes(&self.directory)? {
             let bundle = match read_bundle(&home) {
                 Ok(Some(bundle)) => bundle,
@@ -56,11 +57,15 @@ impl Bundles {
                     continue;
                 }
             };
-            let prefix = prefix(&bundle, &loaded.bundles);
-            for name in names(&home)? {
+            loaded.bundles.push(bundle);
+            found.push(home);
+        }
+        for (home, bundle) in found.iter().zip(&loaded.bundles) {
+            let prefix = prefix(bundle, &loaded.bundles);
+            for name in names(home)? {
                 let path = home.join(&name);
                 let before = known.tools.remove(&path);
-                match read_tool(&path, &name, &bundle, &prefix, before, around) {
+                match read_tool(&path, &name, bundle, &prefix, before, around) {
                     Ok(Some((stamp, member))) => {
                         loaded.members.push(member.clone());
                         if stamp.is_settled() {
@@ -72,7 +77,6 @@ impl Bundles {
                     Err(why) => loaded.strays.push((shown(&path), why)),
                 }
             }
-            loaded.bundles.push(bundle);
         }
         known.tools = kept;
         Ok(loaded)
@@ -94,9 +98,9 @@ impl Bundles {
 
 /// What the names of a bundle's tools begin with. Of two bundles with one slug the older keeps it.
 fn prefix(bundle: &Bundle, others: &[Bundle]) -> String {
-    let is_taken = others
-        .iter()
-        .any(|it| it.id < bundle.id && it.slug == bundle.slug);
+    let is_taken = others.iter().any(|it| {
+        (it.created_at, it.id) < (bundle.created_at, bundle.id) && it.slug == bundle.slug
+    });
     match is_taken {
         false => bundle.slug.clone(),
         true => {
@@ -110,7 +114,7 @@ fn name(prefix: &str, stored: &StoredTool) -> String {
     format!("{prefix}.{}.{}", stored.slug, stored.version)
 }
 
-fn read_bundle(home: &Path) -> Result<Option<Bundle>, String> {
+pub(super) fn read_bundle(home: &Path) -> Result<Option<Bundle>, String> {
     let text = match file::read(&home.join(BUNDLE)) {
         Ok((text, _)) => text,
         Err(err) if err.kind() == io::ErrorKind::NotFound => {

@@ -12,7 +12,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use glee_core::bundle::{Bundle, Keeper, Key};
 use uuid::Uuid;
@@ -67,9 +67,10 @@ impl Bundles {
             durable::directory(&self.directory)?;
             sync(self.directory.parent())?;
         }
+        let began = Instant::now();
         let lock = loop {
             let latch = Latch::at(&self.directory.join(".lock"))?;
-            let lock = latch.hold(PATIENCE)?;
+            let lock = latch.hold(PATIENCE.saturating_sub(began.elapsed()))?;
             // One that was replaced meanwhile keeps nobody out.
             if latch.is_in_place() {
                 break lock;
@@ -97,6 +98,9 @@ impl Bundles {
 
 impl Alone<'_> {
     pub fn bundle(&self, id: Uuid) -> io::Result<Found<(StoredBundle, Bundle)>> {
+        if !has_place(&self.bundles.home(id))? {
+            return Ok(Found::Stray(NO_DIRECTORY.to_owned()));
+        }
         let found = match file::read(&self.bundles.home(id).join(BUNDLE)) {
             Ok((text, _)) => bundle::read_bundle(&text),
             Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
@@ -115,6 +119,9 @@ impl Alone<'_> {
 
     pub fn put_bundle(&self, id: Uuid, stored: &StoredBundle) -> io::Result<()> {
         let home = self.bundles.home(id);
+        if !has_place(&home)? {
+            return Err(io::Error::other(NO_DIRECTORY));
+        }
         if !home.is_dir() {
             durable::directory(&home)?;
             sync(home.parent())?;
@@ -123,6 +130,9 @@ impl Alone<'_> {
     }
 
     pub fn tool(&self, key: &Key) -> io::Result<Found<StoredTool>> {
+        if !has_place(&self.bundles.home(key.bundle))? {
+            return Ok(Found::Stray(NO_DIRECTORY.to_owned()));
+        }
         let found = match file::read(&self.bundles.path(key)) {
             Ok((text, _)) => bundle::read_tool(&text),
             Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
@@ -140,6 +150,9 @@ impl Alone<'_> {
 
     /// `AlreadyExists` when anything has its name.
     pub fn create_tool(&self, key: &Key, stored: &StoredTool) -> io::Result<()> {
+        if !has_place(&self.bundles.home(key.bundle))? {
+            return Err(io::Error::other(NO_DIRECTORY));
+        }
         durable::create(&self.bundles.path(key), &bundle::text(stored))
     }
 
@@ -160,6 +173,20 @@ impl Alone<'_> {
     pub fn put_switches(&self, switches: &Switches) -> io::Result<()> {
         let path = self.bundles.directory.join(SWITCHES);
         durable::replace(&path, &bundle::text(switches))
+    }
+
+    /// Another bundle that has this slug and is not deleted.
+    pub fn holder_of(&self, slug: &str, except: Uuid) -> io::Result<Option<Uuid>> {
+        let bundles = load::homes(&self.bundles.directory)?;
+        let bundles = bundles.iter().filter_map(|it| load::read_bundle(it).ok()?);
+        let mut holders = bundles
+            .filter(|it| it.id != except && it.slug == slug && it.deleted_at.is_none())
+            .map(|it| it.id);
+        Ok(holders.next())
+    }
+
+    pub fn has_no_tools(&self, id: Uuid) -> io::Result<bool> {
+        Ok(load::names(&self.bundles.home(id))?.is_empty())
     }
 
     /// How many tools there are in all bundles, good or not.
@@ -208,6 +235,26 @@ impl Alone<'_> {
             let _ = fs::remove_dir(&home);
         }
         Ok(())
+    }
+}
+
+/// Whether a tool can be read again once it is written, also when it is switched off.
+pub fn fits(stored: &StoredTool) -> bool {
+    let switched = StoredTool {
+        is_enabled: false,
+        ..stored.clone()
+    };
+    bundle::text(&switched).len() as u64 <= file::MOST_BYTES
+}
+
+const NO_DIRECTORY: &str = "its directory is a link, or something else that is no directory";
+
+/// Whether a bundle's directory is a real one, or can be made. By a link others would say where glee writes.
+fn has_place(home: &Path) -> io::Result<bool> {
+    match fs::symlink_metadata(home) {
+        Ok(found) => Ok(found.is_dir()),
+        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(true),
+        Err(err) => Err(err),
     }
 }
 

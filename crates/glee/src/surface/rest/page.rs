@@ -34,22 +34,14 @@ impl Pages {
     }
 
     pub(super) fn open(&self, list: &Value, token: &str) -> Result<Value, Failure> {
-        let bad = || {
-            Failure::new(
-                FailureKind::InvalidInput,
-                "pageToken is not one that was given for this list",
-            )
-            .with("violations", serde_json::json!([{"pointer": "/pageToken", "message": "it is not one of this list"}]))
-            .hint("begin again without it, with the same query")
-        };
         let bytes = BASE64URL_NOPAD
             .decode(token.as_bytes())
-            .map_err(|_| bad())?;
-        let (seal, text) = bytes.split_at_checked(SEAL).ok_or_else(bad)?;
+            .map_err(|_| foreign())?;
+        let (seal, text) = bytes.split_at_checked(SEAL).ok_or_else(foreign)?;
         let mut mac = self.mac(list);
         mac.update(text);
-        mac.verify_truncated_left(seal).map_err(|_| bad())?;
-        serde_json::from_slice(text).map_err(|_| bad())
+        mac.verify_truncated_left(seal).map_err(|_| foreign())?;
+        serde_json::from_slice(text).map_err(|_| foreign())
     }
 
     fn mac(&self, list: &Value) -> Hmac<Sha256> {
@@ -67,6 +59,19 @@ impl Pages {
         mac.update(text);
         mac.finalize().into_bytes().to_vec()
     }
+}
+
+/// Why a token is of no use.
+pub(super) fn foreign() -> Failure {
+    Failure::new(
+        FailureKind::InvalidInput,
+        "pageToken is not one that was given for this list",
+    )
+    .with(
+        "violations",
+        serde_json::json!([{"pointer": "/pageToken", "message": "it is not one of this list"}]),
+    )
+    .hint("begin again without it, with the same query")
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::answer::Answer;
 use super::bundles::{Desk, ids, rendered};
 use super::operation::Operation;
+use super::page;
 use super::params::{Kind, Param, Query};
 use crate::app::Listed;
 use crate::store::tokens::Scope;
@@ -106,7 +107,10 @@ async fn list(
     let size = query.size("recommendedPageSize")?;
     let filter = json!(["tools", tags, query.list("bundleIDs"), all]);
     let after = match query.text("pageToken") {
-        Some(token) => key_of(&desk.pages.open(&filter, token)?),
+        Some(token) => {
+            let cursor = desk.pages.open(&filter, token)?;
+            Some(key_of(&cursor).ok_or_else(page::foreign)?)
+        }
         None => None,
     };
     let tools = desk.app.tools();
@@ -139,7 +143,10 @@ async fn search(
     let size = query.size("pageSize")?;
     let filter = json!(["search", words, all]);
     let after = match query.text("pageToken") {
-        Some(token) => rank_of(&desk.pages.open(&filter, token)?),
+        Some(token) => {
+            let cursor = desk.pages.open(&filter, token)?;
+            Some(rank_of(&cursor).ok_or_else(page::foreign)?)
+        }
         None => None,
     };
     let listed = if all { Listed::All } else { Listed::Usable };
@@ -151,8 +158,7 @@ async fn search(
     let mut out = json!({"tools": rendered(found, &desk.app).await});
     if let (Some(last), true) = (hits.last(), more) {
         let rank = &last.rank;
-        let since = rank.modified_at.duration_since(SystemTime::UNIX_EPOCH);
-        let nanoseconds = since.unwrap_or_default().as_nanos().to_string();
+        let nanoseconds = nanoseconds(rank.modified_at).to_string();
         let cursor = json!([rank.score, nanoseconds, as_value(&rank.key)]);
         out["nextPageToken"] = desk.pages.seal(&filter, &cursor).into();
     }
@@ -171,11 +177,25 @@ fn key_of(value: &Value) -> Option<Key> {
     })
 }
 
+/// Since 1970, or before it.
+fn nanoseconds(time: SystemTime) -> i128 {
+    match time.duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(since) => since.as_nanos() as i128,
+        Err(before) => -(before.duration().as_nanos() as i128),
+    }
+}
+
 fn rank_of(value: &Value) -> Option<Rank> {
-    let nanoseconds: u64 = value[1].as_str()?.parse().ok()?;
+    let nanoseconds: i128 = value[1].as_str()?.parse().ok()?;
+    let distance = nanoseconds.unsigned_abs();
+    let seconds = u64::try_from(distance / 1_000_000_000).ok()?;
+    let distance = Duration::new(seconds, (distance % 1_000_000_000) as u32);
     Some(Rank {
         score: value[0].as_f64()?,
-        modified_at: SystemTime::UNIX_EPOCH + Duration::from_nanos(nanoseconds),
+        modified_at: match nanoseconds < 0 {
+            true => SystemTime::UNIX_EPOCH.checked_sub(distance)?,
+            false => SystemTime::UNIX_EPOCH.checked_add(distance)?,
+        },
         key: key_of(&value[2])?,
     })
 }

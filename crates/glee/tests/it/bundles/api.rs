@@ -342,7 +342,7 @@ fn au_06_scopes_are_asked_for() {
             "write_registry",
             "PUT",
             format!("/tools/bundles/{bundle}"),
-            json!({"slug": "c"}),
+            json!({"slug": "b"}),
             200,
         ),
         (

@@ -2,6 +2,7 @@
 
 mod api;
 mod crash;
+mod held;
 mod http;
 mod pages;
 mod referee;
