@@ -141,8 +141,7 @@ impl App {
             return Err(Failure::new(FailureKind::PermissionDenied, why));
         }
         if look.digest != seen {
-            let why = format!("`{name}` is no longer what was looked at");
-            return Err(Failure::new(FailureKind::Conflict, why).hint("look at it again"));
+            return Err(changed_since(name));
         }
         let (approved, reason) = match ruling {
             Ruling::Approve => (true, String::new()),
@@ -177,11 +176,29 @@ impl App {
         Ok(())
     }
 
+    /// Edits a tool as it was seen. Whoever made it has no say.
+    pub fn edit_as_seen(
+        &self,
+        name: &str,
+        seen: &str,
+        by: &Caller,
+        text: &str,
+    ) -> Result<(), Failure> {
+        if self.glance(name)?.creator == by.name {
+            let why = format!("`{}` made `{name}`, and cannot edit it", by.name);
+            return Err(Failure::new(FailureKind::PermissionDenied, why));
+        }
+        self.edit_manifest(name, Some(seen), text)
+    }
+
     /// Puts another manifest in the place of a tool's. It may ask for less than before, never for more.
-    pub fn edit_manifest(&self, name: &str, text: &str) -> Result<(), Failure> {
+    pub fn edit_manifest(&self, name: &str, seen: Option<&str>, text: &str) -> Result<(), Failure> {
         let records = self.review_records();
         let _alone = records.alone().map_err(|err| unkept(&err))?;
-        let (before, _) = self.as_it_is(name)?;
+        let (before, now) = self.as_it_is(name)?;
+        if seen.is_some_and(|it| it != now.digest) {
+            return Err(changed_since(name));
+        }
         // An agent's tool stays one, also when its manifest no longer says so.
         if records.get(name).map_err(|err| unkept(&err))?.is_none() {
             let record = self.record_of(&before)?;
@@ -291,6 +308,11 @@ fn since(
     let gone = last.files.keys().filter(|it| !now.contains_key(*it));
     changes.extend(gone.map(|it| format!("gone: the file {it}")));
     (changes, diff(&last.manifest, manifest))
+}
+
+fn changed_since(name: &str) -> Failure {
+    let why = format!("`{name}` is no longer what was looked at");
+    Failure::new(FailureKind::Conflict, why).hint("look at it again")
 }
 
 fn unkept(err: &std::io::Error) -> Failure {

@@ -101,7 +101,7 @@ fn review(
             Err(failure) => return Ok(Err(failure)),
         };
         if let Some(edited) = edited(&text)?
-            && let Err(failure) = app.edit_manifest(name, &edited)
+            && let Err(failure) = app.edit_manifest(name, None, &edited)
         {
             return Ok(Err(failure));
         }

@@ -71,7 +71,27 @@ pub(super) fn operations(app: &Arc<App>) -> Vec<Operation> {
         .body::<Deny>()
         .gives(200, "It is denied", "Done")
         .fails(&[400, 404, 409, 503]),
+        Operation::new(
+            "POST",
+            "/reviews/{name}/edit",
+            "editTool",
+            "Put another manifest in its place, which asks for less; it waits for review again. Also needs write_registry",
+            edit,
+            app(),
+        )
+        .scope(Scope::Approve)
+        .body::<Edit>()
+        .gives(200, "It is changed", "Done")
+        .fails(&[400, 404, 409, 503]),
     ]
+}
+
+/// Another manifest for what was seen: it may ask for less, never for more.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Edit {
+    digest: String,
+    manifest: String,
 }
 
 /// A decision is about what was seen: `digest` of what `GET /reviews/{name}` gave.
@@ -123,6 +143,23 @@ async fn deny(
         reason: said.reason,
     };
     decide(app, by, name, said.digest, ruling).await
+}
+
+async fn edit(
+    State(app): State<Arc<App>>,
+    Extension(by): Extension<Principal>,
+    Place(name): Place<String>,
+    Body(said): Body<Edit>,
+) -> Answer {
+    by.need(Scope::Approve)?;
+    // A manifest says what runs, which is more than a yes or a no.
+    by.need(Scope::WriteRegistry)?;
+    let by = Caller { name: by.name };
+    let edit = move || app.edit_as_seen(&name, &said.digest, &by, &said.manifest);
+    tokio::task::spawn_blocking(edit)
+        .await
+        .map_err(|err| Refused(Failure::new(FailureKind::Internal, err.to_string())))??;
+    Ok(Json(json!({"ok": true})))
 }
 
 async fn decide(

@@ -561,11 +561,42 @@ fn t2_a_program_of_a_person_decides_over_rest() {
         400
     );
     assert_eq!(ask(&alice, "GET", "/reviews/nothing", Value::Null).0, 404);
+    // Editing down needs more than a say, and not the maker's.
+    let before = manifest(&scene, "made");
+    let less = before.replace("write: [out]", "write: []");
+    assert_ne!(less, before);
+    let more = before.replace("write: [out]", "write: [out, src]");
+    let put = |text: &str| json!({"digest": review["digest"], "manifest": text});
+    let both = ["--scope", "approve", "--scope", "write_registry"];
+    let token = |name: &str| glee(&scene, &[&["token", "create", name], &both[..]].concat());
+    let editor = token("editor");
+    eventually("the editor is let in", || served.admits(&editor));
+    for (who, text, status) in [
+        (&alice, &less, 403),
+        (&maker, &less, 403),
+        (&editor, &more, 403),
+    ] {
+        let (found, said) = ask(who, "POST", "/reviews/made/edit", put(text));
+        assert_eq!(found, status, "{said}");
+        assert_eq!(manifest(&scene, "made"), before);
+    }
+    let stale = json!({"digest": "0".repeat(64), "manifest": less});
+    assert_eq!(ask(&editor, "POST", "/reviews/made/edit", stale).0, 409);
+    assert_eq!(manifest(&scene, "made"), before);
+    let (status, said) = ask(&editor, "POST", "/reviews/made/edit", put(&less));
+    assert_eq!((status, manifest(&scene, "made")), (200, less), "{said}");
+    // What was seen before is not what is there now.
+    assert_eq!(
+        ask(&alice, "POST", "/reviews/made/approve", seen.clone()).0,
+        409
+    );
+    let (_, said) = ask(&alice, "GET", "/reviews/made", Value::Null);
+    let seen = json!({"digest": said["review"]["digest"]});
     assert_eq!(record(&scene, "made")["decision"], Value::Null);
     let (status, said) = ask(&alice, "POST", "/reviews/made/approve", seen.clone());
     assert_eq!(status, 200, "{said}");
     assert_eq!(record(&scene, "made")["decision"]["by"], "alice");
-    let denial = json!({"digest": review["digest"], "reason": "after all"});
+    let denial = json!({"digest": seen["digest"], "reason": "after all"});
     assert_eq!(ask(&alice, "POST", "/reviews/made/deny", denial).0, 200);
     let output = scene.glee(&["run", "made", "--json"]);
     assert_eq!(support::json(&output)["error"]["code"], "APPROVAL_DENIED");
