@@ -337,6 +337,12 @@ pub trait Observer: Send + Sync {
 pub trait Clock: Send + Sync {
     fn now(&self) -> SystemTime;
 
+    /// Time that only goes on, from some moment on.
+    fn elapsed(&self) -> Duration {
+        let now = self.now().duration_since(SystemTime::UNIX_EPOCH);
+        now.unwrap_or_default()
+    }
+
     /// A clock that nobody can set; nothing where there is none.
     fn boot(&self) -> Option<Boot> {
         None

@@ -31,6 +31,7 @@ use glee_core::rule;
 use glee_core::rule::autonomy::{Autonomy, Level};
 use glee_core::rule::permit::AllowedPermissions;
 use glee_core::runtime::Runtime;
+use glee_core::turn::Turns;
 use glee_sandbox::{Confinement, Sandbox};
 use rustix::fs::{Access, access};
 use serde_json::{Map, Value};
@@ -238,6 +239,7 @@ impl App {
                 secrets: wiring.secrets,
                 reviews: reviewed.clone(),
             },
+            turns: Turns::new(config.calls),
             executor: Arc::new(Executors::new(http, cage.clone(), wiring.stay)),
             observers: vec![audit.clone()],
             clock: wiring.clock,
@@ -296,6 +298,7 @@ impl App {
         if let Ok(config) = &config {
             let rules = rules(config, self.allowed_permissions.as_deref());
             self.runtime.gate.rules.replace(rules);
+            self.runtime.turns.replace(config.calls);
             self.elicitation
                 .store(Arc::new(config.approvals.elicitation));
             // Under a config that cannot be read the tools that come with glee are those there were.

@@ -2,10 +2,12 @@
 
 mod builtins;
 mod rules;
+mod server;
 pub mod standing;
 
 use std::collections::BTreeSet;
 use std::io;
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -15,6 +17,7 @@ use glee_core::permission::{Ceiling, Network};
 use glee_core::rule::autonomy::Level;
 use glee_core::rule::custom::CustomRule;
 use glee_core::schema::Schema;
+use glee_core::turn::Calls;
 use glee_sandbox::is_placeholder;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -29,6 +32,8 @@ use crate::dialect::yaml::Node;
 use builtins::WireBuiltins;
 pub use rules::PrinciplesService;
 use rules::{WireAutonomy, WirePrinciples, WireRule};
+pub use server::Server;
+use server::WireServer;
 
 #[derive(Clone, Debug, Default)]
 pub struct Config {
@@ -50,6 +55,9 @@ pub struct Config {
     pub bundles: Bundles,
     /// The tools that come with glee.
     pub builtins: Settings,
+    pub server: Server,
+    /// How often each tool may be called.
+    pub calls: Calls,
 }
 
 /// What tools of bundles may use, and how many there may be.
@@ -289,6 +297,11 @@ pub fn read(text: String) -> Read {
         approvals: approvals(&wire.approvals, &node, &mut problems),
         audit: audit(&wire.audit),
         builtins: builtins::settings(wire.builtins, &node, &mut problems),
+        server: server::server(&wire.server),
+        calls: Calls {
+            per_minute: wire.limits.calls_per_minute.map(NonZeroU32::get),
+            at_once: wire.limits.calls_at_once.map(NonZeroU32::get),
+        },
     };
     Read {
         config: problems.is_empty().then_some(config),
@@ -426,6 +439,22 @@ struct Wire {
     bundles: WireBundles,
     #[serde(default)]
     builtins: WireBuiltins,
+    #[serde(default)]
+    server: WireServer,
+    #[serde(default)]
+    limits: WireLimits,
+}
+
+/// How often each tool may be called. A tool may say less of itself, and not more.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct WireLimits {
+    /// In a minute; as often as anybody likes unless given.
+    #[serde(default)]
+    calls_per_minute: Option<NonZeroU32>,
+    /// At once; 128 unless given here or by the tool.
+    #[serde(default)]
+    calls_at_once: Option<NonZeroU32>,
 }
 
 /// What holds for the tools of bundles, which come in through the REST API.

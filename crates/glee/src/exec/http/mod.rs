@@ -197,9 +197,15 @@ impl<'a> Errand<'a> {
     ) -> Result<Errand<'a>, Failure> {
         // One scope for all templates, since what may be filled in is bounded per scope.
         let scope = call.scope();
+        let request = Request::fill(http, &scope)?;
+        let sent = request.body.as_ref().map_or(0, |it| it.bytes.len());
+        if let Some(most) = call.spec().limits.sent_bytes.filter(|it| sent > *it) {
+            let why = format!("the request would send {sent} bytes, and {most} are the most");
+            return Err(invalid(why).with("limit", "sent_bytes"));
+        }
         Ok(Errand {
             http,
-            request: Request::fill(http, &scope)?,
+            request,
             credentials: Credentials::fill(http.auth.as_ref(), &scope)?,
             guard: Guard {
                 network: &call.grant().network,

@@ -1,6 +1,7 @@
 //! `glee serve`: the project's tools over HTTP.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,18 +17,24 @@ use crate::surface::http::{self, Settings};
 use crate::surface::mcp::Server;
 use crate::surface::principal::Principal;
 
+const USUAL: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 7411));
+
 /// Serve the tools over HTTP: MCP at /mcp, REST at /tools, and approvals at /approvals.
 ///
 /// Clients must show a token, which is made at the first start and kept outside of the project. The
 /// server answers on this machine only, unless --listen names another address.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  glee serve\n  glee serve --listen 127.0.0.1:0 --no-auth\n  glee serve --listen 0.0.0.0:8000 --host tools.example.com"
+    after_help = "Examples:\n  glee serve\n  glee serve --listen 127.0.0.1:0 --no-auth\n  glee serve --listen 0.0.0.0:8000 --host tools.example.com\n  glee serve --socket ~/.local/state/glee.d/glee.sock"
 )]
 pub(super) struct Args {
-    /// Where to listen; port 0 takes any that is free
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7411")]
-    listen: SocketAddr,
+    /// Where to listen; port 0 takes any that is free. 127.0.0.1:7411 unless a socket is given
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
+
+    /// A socket in the file system to listen at, for you alone; its directory must be yours alone too
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
 
     /// A name that clients call this server by, besides those of this machine; may be given often
     #[arg(long, value_name = "NAME")]
@@ -39,10 +46,13 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(session: &Session, args: Args) -> anyhow::Result<Status> {
-    if args.no_auth && !args.listen.ip().is_loopback() {
+    let listen = match (args.listen, &args.socket) {
+        (None, None) => Some(USUAL),
+        (given, _) => given,
+    };
+    if let Some(address) = listen.filter(|it| args.no_auth && !it.ip().is_loopback()) {
         bail!(
-            "--no-auth would let everybody who can reach {} run these tools; leave it out, or listen on 127.0.0.1",
-            args.listen
+            "--no-auth would let everybody who can reach {address} run these tools; leave it out, or listen on 127.0.0.1"
         );
     }
     let app = Arc::new(session.served_app()?);
@@ -70,23 +80,26 @@ pub(super) fn run(session: &Session, args: Args) -> anyhow::Result<Status> {
         .build()?;
     runtime.block_on(async {
         let bound = http::bind(Settings {
-            listen: args.listen,
+            listen,
+            socket: args.socket,
             hosts: args.host,
             tokens,
+            bears: app.config()?.server,
         })
-        .await
-        .with_context(|| args.listen.to_string())?;
-        let address = bound.address()?;
-        let served = format!("{} at http://{address}/mcp", root.display());
+        .await?;
+        let port = bound.address().map(|it| format!("http://{it}/mcp"));
+        let socket = bound.socket().map(|it| it.display().to_string());
+        let places: Vec<String> = port.into_iter().chain(socket).collect();
+        let served = format!("{} at {}", root.display(), places.join(" and "));
         print::note("serving", "32", &served);
         print::note(word, colour, &remark);
         let server = Server::new(app.clone(), Principal::usual("mcp"));
         let tell = server.clone();
         let _watching = app.watch(move |change| tell.announce(change))?;
         tokio::spawn(reap(app.clone()));
-        let served = bound.serve(server, stop_signal()).await;
+        bound.serve(server, stop_signal()).await;
         app.stop().await;
-        anyhow::Ok(served?)
+        anyhow::Ok(())
     })?;
     runtime.shutdown_background();
     Ok(Status::Ok)

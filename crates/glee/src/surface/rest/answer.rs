@@ -7,7 +7,8 @@ use axum::extract::Request;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use glee_core::json;
-use glee_core::outcome::{Failure, FailureKind};
+use glee_core::outcome::{Failure, FailureKind, Outcome};
+use glee_core::turn::RETRY_AFTER;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -28,8 +29,28 @@ impl From<Failure> for Refused {
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
         let body = json!({"ok": false, "error": native::error(&self.0)});
-        (status::of(self.0.kind), Json(body)).into_response()
+        failed(&self.0, body)
     }
+}
+
+/// What became of a call.
+pub(super) fn outcome(outcome: &Outcome) -> Response {
+    let body = native::render(outcome);
+    match &outcome.result {
+        Ok(_) => Json(body).into_response(),
+        Err(failure) => failed(failure, body),
+    }
+}
+
+fn failed(failure: &Failure, body: Value) -> Response {
+    let mut response = (status::of(failure.kind), Json(body)).into_response();
+    if failure.kind == FailureKind::RateLimited {
+        let wait = failure.details.get(RETRY_AFTER).and_then(Value::as_u64);
+        let seconds = wait.unwrap_or_default().div_ceil(1000).max(1);
+        let headers = response.headers_mut();
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
 }
 
 /// A body that is a JSON object and says so.

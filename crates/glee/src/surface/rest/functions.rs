@@ -4,21 +4,18 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use axum::{Extension, Json};
 use glee_core::outcome::{Failure, FailureKind};
 use glee_core::port::{Caller, Cancel, Waits};
 use serde_json::{Map, Value, json};
 
-use super::answer::{Answer, Anything, Body, Refused};
+use super::answer::{self, Answer, Anything, Body, Refused};
 use super::bundles::Desk;
 use super::operation::Operation;
 use super::params::{Kind, Param, Place, Query};
-use super::status;
 use crate::app::Call;
 use crate::dialect::function::{Format, Remark};
-use crate::dialect::native;
 use crate::store::tokens::Scope;
 use crate::surface::function;
 use crate::surface::principal::Principal;
@@ -165,9 +162,5 @@ async fn run(
         approval: approval.transpose()?,
     };
     let outcome = desk.app.call(call).await;
-    let status = match &outcome.result {
-        Ok(_) => StatusCode::OK,
-        Err(failure) => status::of(failure.kind),
-    };
-    Ok((status, Json(native::render(&outcome))).into_response())
+    Ok(answer::outcome(&outcome))
 }

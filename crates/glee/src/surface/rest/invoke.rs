@@ -3,11 +3,11 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use axum::{Extension, Json};
 use futures_util::stream::{self, Stream};
 use glee_core::bundle::Member;
 use glee_core::elicit::Asked;
@@ -19,11 +19,10 @@ use serde_json::{Map, Value, json};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use uuid::Uuid;
 
-use super::answer::{Body, Refused};
+use super::answer::{self, Body, Refused};
 use super::bundles::{Desk, ToolPlace, key};
 use super::operation::Operation;
 use super::params::Place;
-use super::status;
 use crate::app::Call;
 use crate::dialect::native;
 use crate::store::tokens::Scope;
@@ -87,11 +86,7 @@ async fn invoke(
         return Ok(events(desk, member, call).into_response());
     }
     let outcome = desk.call(&member, call).await;
-    let status = match &outcome.result {
-        Ok(_) => StatusCode::OK,
-        Err(failure) => status::of(failure.kind),
-    };
-    Ok((status, Json(native::render(&outcome))).into_response())
+    Ok(answer::outcome(&outcome))
 }
 
 impl Desk {

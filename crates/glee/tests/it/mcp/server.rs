@@ -210,7 +210,7 @@ impl Served {
         served
     }
 
-    fn start(scene: &Scene, args: &[&str]) -> Served {
+    pub(crate) fn start(scene: &Scene, args: &[&str]) -> Served {
         Served::begin(&mut command(scene, args))
     }
 
