@@ -47,10 +47,14 @@ impl ToolSpec {
     /// The directory that is the tool's own, with all that lies in it. A tool of a bundle is one document
     /// among others and has none.
     pub fn directory(&self) -> Option<&Path> {
-        match self.source.extension().is_some_and(|it| it == "json") {
+        match self.is_of_bundle() {
             true => None,
             false => self.source.parent(),
         }
+    }
+
+    pub fn is_of_bundle(&self) -> bool {
+        self.source.extension().is_some_and(|it| it == "json")
     }
 }
 

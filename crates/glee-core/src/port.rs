@@ -49,6 +49,14 @@ pub trait Party: Send + Sync {
     /// Hears how far the tool is, and what it says meanwhile.
     fn hear(&self, note: Note);
 
+    /// Whether to hear also what the tool prints, while it does.
+    fn hears_output(&self) -> bool {
+        false
+    }
+
+    /// Hears what the tool prints, without secrets, and where in all of it that stands.
+    fn hear_output(&self, _offset: u64, _text: String) {}
+
     /// Is asked for what the call lacks.
     fn supply<'a>(&'a self, asked: &'a [Asked]) -> Later<'a, Supply>;
 

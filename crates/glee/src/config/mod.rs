@@ -4,6 +4,7 @@ mod builtins;
 mod rules;
 mod server;
 pub mod standing;
+mod telemetry;
 
 use std::collections::BTreeSet;
 use std::io;
@@ -22,6 +23,7 @@ use glee_sandbox::is_placeholder;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
+use url::Url;
 
 use crate::builtin::Settings;
 use crate::dialect::document;
@@ -34,6 +36,7 @@ pub use rules::PrinciplesService;
 use rules::{WireAutonomy, WirePrinciples, WireRule};
 pub use server::Server;
 use server::WireServer;
+use telemetry::WireTelemetry;
 
 #[derive(Clone, Debug, Default)]
 pub struct Config {
@@ -58,6 +61,8 @@ pub struct Config {
     pub server: Server,
     /// How often each tool may be called.
     pub calls: Calls,
+    /// Where traces of calls go.
+    pub traces: Option<Url>,
 }
 
 /// What tools of bundles may use, and how many there may be.
@@ -298,6 +303,7 @@ pub fn read(text: String) -> Read {
         audit: audit(&wire.audit),
         builtins: builtins::settings(wire.builtins, &node, &mut problems),
         server: server::server(&wire.server),
+        traces: telemetry::traces(&wire.telemetry, &node, &mut problems),
         calls: Calls {
             per_minute: wire.limits.calls_per_minute.map(NonZeroU32::get),
             at_once: wire.limits.calls_at_once.map(NonZeroU32::get),
@@ -443,6 +449,8 @@ struct Wire {
     server: WireServer,
     #[serde(default)]
     limits: WireLimits,
+    #[serde(default)]
+    telemetry: WireTelemetry,
 }
 
 /// How often each tool may be called. A tool may say less of itself, and not more.

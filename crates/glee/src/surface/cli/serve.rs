@@ -6,16 +6,32 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use clap::ValueEnum;
 use glee_core::port::Caller;
+use serde_json::json;
 
 use super::run::stop_signal;
 use super::status::Status;
 use super::{Session, print};
-use crate::app::App;
+use crate::app::{App, Log, LogForm, LogLevel};
 use crate::store::tokens::Tokens;
 use crate::surface::http::{self, Settings};
 use crate::surface::mcp::Server;
 use crate::surface::principal::Principal;
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Form {
+    Text,
+    Json,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Level {
+    Error,
+    Warn,
+    Info,
+    Debug,
+}
 
 const USUAL: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 7411));
 
@@ -40,6 +56,14 @@ pub(super) struct Args {
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
 
+    /// Tell of every call on stderr, a line each: as text for people, or as json for programs
+    #[arg(long, value_name = "FORM")]
+    log: Option<Form>,
+
+    /// What is told at least
+    #[arg(long, value_name = "LEVEL", default_value = "info", requires = "log")]
+    log_level: Level,
+
     /// Let everybody on this machine in without a token
     #[arg(long)]
     no_auth: bool,
@@ -55,7 +79,30 @@ pub(super) fn run(session: &Session, args: Args) -> anyhow::Result<Status> {
             "--no-auth would let everybody who can reach {address} run these tools; leave it out, or listen on 127.0.0.1"
         );
     }
-    let app = Arc::new(session.served_app()?);
+    let log = args.log.map(|it| {
+        let form = match it {
+            Form::Text => LogForm::Text,
+            Form::Json => LogForm::Json,
+        };
+        let most = match args.log_level {
+            Level::Error => LogLevel::Error,
+            Level::Warn => LogLevel::Warn,
+            Level::Info => LogLevel::Info,
+            Level::Debug => LogLevel::Debug,
+        };
+        Arc::new(Log::new(form, most))
+    });
+    let say = |word: &str, colour: &str, text: &str| match &log {
+        Some(log) if args.log == Some(Form::Json) => {
+            let level = match word {
+                "warning" => LogLevel::Warn,
+                _ => LogLevel::Info,
+            };
+            log.say(level, word, &json!({"text": text}));
+        }
+        _ => print::note(word, colour, text),
+    };
+    let app = Arc::new(session.served_app(log.clone())?);
     let root = app.project().root().to_owned();
     let tokens = match args.no_auth {
         true => None,
@@ -91,8 +138,8 @@ pub(super) fn run(session: &Session, args: Args) -> anyhow::Result<Status> {
         let socket = bound.socket().map(|it| it.display().to_string());
         let places: Vec<String> = port.into_iter().chain(socket).collect();
         let served = format!("{} at {}", root.display(), places.join(" and "));
-        print::note("serving", "32", &served);
-        print::note(word, colour, &remark);
+        say("serving", "32", &served);
+        say(word, colour, &remark);
         let server = Server::new(app.clone(), Principal::usual("mcp"));
         let tell = server.clone();
         let _watching = app.watch(move |change| tell.announce(change))?;

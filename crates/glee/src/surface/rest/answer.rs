@@ -4,7 +4,7 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::FromRequest;
 use axum::extract::Request;
-use axum::http::{HeaderValue, header};
+use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use glee_core::json;
 use glee_core::outcome::{Failure, FailureKind, Outcome};
@@ -33,9 +33,24 @@ impl IntoResponse for Refused {
     }
 }
 
+/// There is no such path.
+pub(super) async fn nowhere(uri: Uri) -> Refused {
+    let path = glee_core::name::shorten(uri.path());
+    let why = format!("there is nothing at `{path}`");
+    Refused(Failure::new(FailureKind::NotFound, why).hint("GET /docs tells what there is"))
+}
+
+/// There is such a path, and nothing of the kind can be done with it.
+pub(super) async fn not_so(method: Method) -> Response {
+    let why = format!("{method} is not what can be done with this");
+    let failure = Failure::new(FailureKind::InvalidInput, why).hint("GET /docs tells what can");
+    let mut response = Refused(failure).into_response();
+    *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+    response
+}
+
 /// What became of a call.
-pub(super) fn outcome(outcome: &Outcome) -> Response {
-    let body = native::render(outcome);
+pub(super) fn outcome(outcome: &Outcome, body: Value) -> Response {
     match &outcome.result {
         Ok(_) => Json(body).into_response(),
         Err(failure) => failed(failure, body),

@@ -35,11 +35,18 @@ const EXPORT: &[Param] = &[
     },
 ];
 const CALL: &[Param] = &[STRICT];
-const RUN: &[Param] = &[Param {
-    name: "approval_id",
-    about: "Runs what a person approved under this id, once",
-    kind: Kind::Text,
-}];
+const RUN: &[Param] = &[
+    Param {
+        name: "approval_id",
+        about: "Runs what a person approved under this id, once",
+        kind: Kind::Text,
+    },
+    Param {
+        name: "max_bytes",
+        about: "A larger value is given by its beginning, and wholly at `/results`",
+        kind: Kind::Count,
+    },
+];
 
 pub(super) fn operations(desk: &Desk) -> Vec<Operation> {
     vec![
@@ -152,6 +159,8 @@ async fn run(
             Failure::new(FailureKind::InvalidInput, why)
         })
     });
+    let owner = by.name.clone();
+    let most = query.count("max_bytes")?;
     let call = Call {
         tool,
         args,
@@ -162,5 +171,6 @@ async fn run(
         approval: approval.transpose()?,
     };
     let outcome = desk.app.call(call).await;
-    Ok(answer::outcome(&outcome))
+    let body = desk.told(&outcome, &owner, most);
+    Ok(answer::outcome(&outcome, body))
 }

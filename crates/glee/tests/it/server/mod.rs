@@ -1,8 +1,10 @@
 //! `glee serve`, and what it bears: slow clients, many calls, other users of the machine.
 
 mod limits;
+mod observed;
 mod slow;
 mod socket;
+mod streamed;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
