@@ -179,10 +179,9 @@ impl Pieces {
     /// What can be told when this has come.
     pub fn push(&mut self, bytes: &[u8]) -> String {
         self.held.extend_from_slice(bytes);
-        // A secret that begins before this stands here as a whole.
-        let known = (self.held.len() + 1).saturating_sub(self.longest);
         let mut told = Vec::new();
         let mut at = 0;
+        let mut known = self.known(at);
         if let Some(search) = &self.redactor.search {
             for found in search.find_iter(&self.held) {
                 if found.start() >= known {
@@ -191,6 +190,7 @@ impl Pieces {
                 told.extend_from_slice(&self.held[at..found.start()]);
                 told.extend_from_slice(self.redactor.marks[found.pattern()].as_bytes());
                 at = found.end();
+                known = self.known(at);
             }
         }
         if at < known {
@@ -200,6 +200,21 @@ impl Pieces {
         }
         self.held.drain(..at);
         String::from_utf8_lossy(&told).into_owned()
+    }
+
+    /// Where, from here on, a secret may have begun whose rest is still to come. One that begins before that
+    /// stands here as a whole.
+    fn known(&self, at: usize) -> usize {
+        let first = (self.held.len() + 1).saturating_sub(self.longest).max(at);
+        let begins = |from: &usize| {
+            let rest = &self.held[*from..];
+            let needles = self.redactor.needles.iter();
+            needles
+                .map(String::as_bytes)
+                .any(|it| it.len() > rest.len() && it.starts_with(rest))
+        };
+        let held = self.held.len();
+        (first..held).find(begins).unwrap_or(held)
     }
 
     /// What is left when nothing more comes. It may have been cut anywhere.
@@ -416,6 +431,11 @@ mod tests {
             told += &pieces.finish();
             assert_eq!(told, whole, "in pieces of {size}");
         }
+        // What cannot be one is told at once.
+        let mut pieces = Pieces::new(redactor(secret));
+        assert_eq!(pieces.push(b"first\nsup"), "first\n");
+        assert_eq!(pieces.push(b"er"), "");
+        assert_eq!(pieces.push(b"b"), "superb");
         let mut idle = Pieces::new(Redactor::new(&SecretValues::new()));
         assert_eq!(idle.push("aß".as_bytes()), "aß");
         assert_eq!(idle.push(&"ß".as_bytes()[..1]), "");

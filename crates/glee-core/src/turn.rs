@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::outcome::{Failure, FailureKind};
 
 /// Calls of one tool at once when nobody says how many.
-const USUAL_AT_ONCE: u32 = 128;
+const USUAL_AT_ONCE: u32 = 1024;
 const MINUTE: Duration = Duration::from_secs(60);
 /// Tools that are remembered; of more, those that nobody calls are forgotten first.
 const MOST_REMEMBERED: usize = 4096;

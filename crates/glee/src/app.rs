@@ -34,7 +34,7 @@ use glee_core::runtime::Runtime;
 use glee_core::turn::Turns;
 use glee_sandbox::{Confinement, Sandbox};
 use rustix::fs::{Access, access};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use thiserror::Error;
 use uuid::Uuid;
 
@@ -496,6 +496,14 @@ impl App {
         &self.results
     }
 
+    /// Tells of something that is wrong on disk and keeps nobody from going on.
+    pub(crate) fn warn(&self, problem: &str) {
+        match &self.log {
+            Some(log) => log.say(LogLevel::Warn, "problem", &json!({"text": problem})),
+            None => warn(problem),
+        }
+    }
+
     /// Counts of calls since the start, as Prometheus reads them.
     pub fn metrics(&self) -> String {
         let tools = self.tools().tools().count();
@@ -718,8 +726,7 @@ fn standing_rules(project: &Project) -> Result<Vec<standing::Standing>, OpenErro
     })
 }
 
-/// Tells of something that is wrong on disk and keeps nobody from going on.
-pub(crate) fn say(problem: &str) {
+fn warn(problem: &str) {
     let shown: String = problem
         .chars()
         .map(|c| if is_invisible(c) { '\u{FFFD}' } else { c })

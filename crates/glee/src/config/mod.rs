@@ -460,7 +460,7 @@ struct WireLimits {
     /// In a minute; as often as anybody likes unless given.
     #[serde(default)]
     calls_per_minute: Option<NonZeroU32>,
-    /// At once; 128 unless given here or by the tool.
+    /// At once; 1 024 unless given here or by the tool.
     #[serde(default)]
     calls_at_once: Option<NonZeroU32>,
 }

@@ -437,7 +437,7 @@ pub(super) struct Limits {
     /// How often it may be called in a minute; as often as anybody likes unless given here or in the config.
     #[serde(default)]
     pub(super) calls_per_minute: Option<Bounded<1, 100_000>>,
-    /// How many of its calls may run at once; 128 unless given here or in the config.
+    /// How many of its calls may run at once; 1 024 unless given here or in the config.
     #[serde(default)]
     pub(super) calls_at_once: Option<Bounded<1, 1024>>,
 }

@@ -93,14 +93,14 @@ pub(super) fn run(session: &Session, args: Args) -> anyhow::Result<Status> {
         Arc::new(Log::new(form, most))
     });
     let say = |word: &str, colour: &str, text: &str| match &log {
-        Some(log) if args.log == Some(Form::Json) => {
+        Some(log) => {
             let level = match word {
                 "warning" => LogLevel::Warn,
                 _ => LogLevel::Info,
             };
             log.say(level, word, &json!({"text": text}));
         }
-        _ => print::note(word, colour, text),
+        None => print::note(word, colour, text),
     };
     let app = Arc::new(session.served_app(log.clone())?);
     let root = app.project().root().to_owned();
@@ -157,13 +157,13 @@ const BETWEEN_REAPS: Duration = Duration::from_secs(3600);
 
 async fn reap(app: Arc<App>) {
     loop {
-        let app = app.clone();
+        let (app, told) = (app.clone(), app.clone());
         let by = Caller {
             name: "reaper".to_owned(),
         };
         let reaped = tokio::task::spawn_blocking(move || app.reap(&by)).await;
         if let Ok(Err(failure)) = reaped {
-            print::note("warning", "33", &failure.message);
+            told.warn(&failure.message);
         }
         tokio::time::sleep(BETWEEN_REAPS).await;
     }

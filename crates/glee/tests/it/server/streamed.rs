@@ -91,7 +91,7 @@ fn what_a_tool_prints_is_heard_while_it_runs_and_without_secrets() {
         .filter(|it| it.0 == "output")
         .map(|it| it.1["text"].as_str().unwrap())
         .collect();
-    assert_eq!(printed, "first\nx[REDACTED:KEY]x\nlast\n");
+    assert_eq!(printed, "first\nx[REDACTED:KEY]x\nlast\n", "{events:?}");
     let (last, result) = events.last().unwrap();
     assert_eq!(
         (last.as_str(), &result["value"]),
