@@ -165,17 +165,18 @@ impl Argument {
                 "the rule can never match: what it `equals` does not fit the rest".to_owned();
             return Err(("/equals", message));
         }
-        let some_fits = |values: &Vec<Value>| values.iter().any(|it| argument.is_so(it) == Ok(true));
+        let some_fits =
+            |values: &Vec<Value>| values.iter().any(|it| argument.is_so(it) == Ok(true));
         if !argument.test.one_of.as_ref().is_none_or(some_fits) {
-            let message =
-                "the rule can never match: nothing in `one_of` fits the rest".to_owned();
+            let message = "the rule can never match: nothing in `one_of` fits the rest".to_owned();
             return Err(("/one_of", message));
         }
         if let (Some(more), Some(less)) = (argument.test.more_than, argument.test.less_than)
             && more >= less
         {
-            let message =
-                format!("the rule can never match: nothing is more than {more} and less than {less}");
+            let message = format!(
+                "the rule can never match: nothing is more than {more} and less than {less}"
+            );
             return Err(("/less_than", message));
         }
         Ok(argument)

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use glee_core::glob;
 use glee_core::model::ToolSpec;
 use glee_core::name::nearest;
 use glee_core::rule::custom::CustomRule;
@@ -31,21 +30,22 @@ pub(super) fn idle(
     problems
 }
 
-/// Tools come and go, so this is worth a look, and no error.
-fn names_nothing(
-    at: usize,
-    rule: &CustomRule,
-    known: &Known<'_>,
-    node: &Node,
-) -> Vec<Problem> {
-    let names = || known.keys().copied().chain(builtin::TABLE.iter().map(|it| it.name));
+/// Tools come and go, so this is worth a look, and no error. A pattern is for those that will come.
+fn names_nothing(at: usize, rule: &CustomRule, known: &Known<'_>, node: &Node) -> Vec<Problem> {
+    let names = || {
+        known
+            .keys()
+            .copied()
+            .chain(builtin::TABLE.iter().map(|it| it.name))
+    };
     let mut problems = Vec::new();
     for (nth, pattern) in rule.tools().iter().enumerate() {
-        if names().any(|it| glob::matches(pattern, it)) {
+        if pattern.contains(['*', '?', '[']) || names().any(|it| it == pattern) {
             continue;
         }
         let place = node.place_of(&format!("/rules/{at}/tools/{nth}"));
-        let message = format!("the project has no tool `{pattern}`, so the rule says nothing of it");
+        let message =
+            format!("the project has no tool `{pattern}`, so the rule says nothing of it");
         let problem = Problem::warning("idle-rule", place, message);
         problems.push(match nearest(pattern, names()) {
             Some(near) => problem.fix(format!("did you mean `{near}`?")),
@@ -56,12 +56,7 @@ fn names_nothing(
 }
 
 /// An argument that none of the tools takes is in no call that gets as far as the rules.
-fn looks_at_nothing(
-    at: usize,
-    rule: &CustomRule,
-    known: &Known<'_>,
-    node: &Node,
-) -> Vec<Problem> {
+fn looks_at_nothing(at: usize, rule: &CustomRule, known: &Known<'_>, node: &Node) -> Vec<Problem> {
     let tools = rule.tools().iter();
     let specs: Option<Vec<&ToolSpec>> = tools
         .map(|it| known.get(it.as_str()).copied().flatten())
@@ -69,7 +64,11 @@ fn looks_at_nothing(
     let Some(specs) = specs.filter(|it| !it.is_empty() && it.iter().all(|it| is_closed(it))) else {
         return Vec::new();
     };
-    let taken = || specs.iter().flat_map(|it| it.inputs.properties().map(|it| it.0.as_str()));
+    let taken = || {
+        specs
+            .iter()
+            .flat_map(|it| it.inputs.properties().map(|it| it.0.as_str()))
+    };
     let mut problems = Vec::new();
     for name in rule.needed_arguments() {
         let outer = name.split('.').next().unwrap_or(name);
