@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use glee::store::journal;
 use glee_core::event::Event;
+use glee_core::port::Observer;
 use serde_json::{Value, json};
 
 use crate::support::{GLEE, Scene, stderr, stdout};
