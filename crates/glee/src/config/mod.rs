@@ -207,6 +207,8 @@ pub enum Sandboxing {
 pub struct Read {
     pub config: Option<Config>,
     pub text: String,
+    /// Where everything stands; a file that says nothing has no places.
+    pub node: Option<Node>,
     pub problems: Vec<Problem>,
 }
 
@@ -227,6 +229,7 @@ pub fn load(path: &Path) -> io::Result<Read> {
         Err(err) if err.kind() == io::ErrorKind::NotFound || is_placeholder(path) => Ok(Read {
             config: Some(Config::default()),
             text: String::new(),
+            node: None,
             problems: Vec::new(),
         }),
         Err(err) => Err(err),
@@ -242,6 +245,7 @@ pub fn read(text: String) -> Read {
         return Read {
             config: Some(Config::default()),
             text,
+            node: None,
             problems: Vec::new(),
         };
     }
@@ -250,6 +254,7 @@ pub fn read(text: String) -> Read {
         return Read {
             config: None,
             text,
+            node: None,
             problems,
         };
     };
@@ -312,6 +317,7 @@ pub fn read(text: String) -> Read {
     Read {
         config: problems.is_empty().then_some(config),
         text,
+        node: Some(node),
         problems,
     }
 }
