@@ -3,13 +3,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// Waiting at once, and handed on at once.
 const MOST: usize = 2048;
 const MOST_TOGETHER: usize = 512;
+/// A queue that is full is looked at again after this.
+const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 
 pub(super) struct Queue<T> {
     sender: SyncSender<Said<T>>,
@@ -43,10 +45,17 @@ impl<T: Send + 'static> Queue<T> {
 
     /// Waits until what was put is handed on, and not for ever.
     pub(super) fn flush(&self, patience: Duration) {
+        let until = Instant::now() + patience;
         let (told, done) = sync_channel(1);
-        if self.sender.try_send(Said::Flush(told)).is_ok() {
-            let _ = done.recv_timeout(patience);
+        let mut flush = Said::Flush(told);
+        while let Err(TrySendError::Full(back)) = self.sender.try_send(flush) {
+            if Instant::now() >= until {
+                return;
+            }
+            flush = back;
+            thread::sleep(BETWEEN_TRIES);
         }
+        let _ = done.recv_timeout(until.saturating_duration_since(Instant::now()));
     }
 }
 
