@@ -220,6 +220,11 @@ impl Snapshot {
             .map(|(file, why)| (file.as_str(), why.as_str()))
     }
 
+    /// Why nothing could be made of a file among the bundles, if that is so.
+    pub fn stray(&self, file: &str) -> Option<&str> {
+        self.strays.get(file).map(String::as_str)
+    }
+
     /// Whether a tool of a bundle is shown and can be called; an `Err` says why not.
     pub fn shows(&self, member: &Member) -> Result<(), Failure> {
         self.is_switched_on(member)?;

@@ -305,6 +305,7 @@ mod tests {
             kind: "http",
             enabled: true,
             keeper: Keeper::Store,
+            schema_version: "1".to_owned(),
             inputs: json!({"properties": {"city": {"description": "where"}}}),
             outputs: None,
             how: json!({}),

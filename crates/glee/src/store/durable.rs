@@ -36,6 +36,11 @@ pub fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
+/// Whether a directory can take one more small file; an `Err` says why not.
+pub fn has_room(directory: &Path) -> io::Result<()> {
+    written(directory, &[0; 4096]).map(|_| ())
+}
+
 fn written(directory: &Path, bytes: &[u8]) -> io::Result<NamedTempFile> {
     let mut file = tempfile::Builder::new()
         .prefix(".new-")

@@ -4,7 +4,9 @@
 //! writes whole files only. What somebody else put there and nothing can be made of is never touched.
 
 mod file;
+mod import;
 mod load;
+pub mod parcel;
 mod switches;
 
 use std::fs::{self, File};
@@ -80,6 +82,8 @@ impl Bundles {
             bundles: self,
             _lock: lock,
         };
+        // Whoever changes something sees all of what others have imported, also of those who died meanwhile.
+        alone.finish_import()?;
         if !self.is_tidy.load(Ordering::Relaxed) {
             alone.tidy()?;
             self.is_tidy.store(true, Ordering::Relaxed);
@@ -175,6 +179,19 @@ impl Alone<'_> {
         durable::replace(&path, &bundle::text(switches))
     }
 
+    pub fn has_room(&self) -> io::Result<()> {
+        durable::has_room(&self.bundles.directory)
+    }
+
+    /// Whether nothing has the place of a bundle.
+    pub fn is_free(&self, id: Uuid) -> io::Result<bool> {
+        match fs::symlink_metadata(self.bundles.home(id)) {
+            Ok(_) => Ok(false),
+            Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(true),
+            Err(err) => Err(err),
+        }
+    }
+
     /// Another bundle that has this slug and is not deleted.
     pub fn holder_of(&self, slug: &str, except: Uuid) -> io::Result<Option<Uuid>> {
         let bundles = load::homes(&self.bundles.directory)?;
@@ -229,6 +246,7 @@ impl Alone<'_> {
     /// Takes away what those who died while they wrote have left: nobody else writes now.
     fn tidy(&self) -> io::Result<()> {
         remove_leftovers(&self.bundles.directory)?;
+        import::remove_staged(&self.bundles.directory)?;
         for home in load::homes(&self.bundles.directory)? {
             remove_leftovers(&home)?;
             // Only one that is empty goes.

@@ -11,7 +11,7 @@ use super::{House, absent, said, tool};
 use crate::mcp::server::Served;
 use crate::support::Scene;
 
-fn long(short: usize, long: usize) -> usize {
+pub(super) fn long(short: usize, long: usize) -> usize {
     match std::env::var_os("GLEE_LONG") {
         Some(_) => long,
         None => short,
@@ -19,7 +19,7 @@ fn long(short: usize, long: usize) -> usize {
 }
 
 /// A number that looks random and is the same in every run.
-fn scattered(seed: u64) -> u64 {
+pub(super) fn scattered(seed: u64) -> u64 {
     let mut x = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
     x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

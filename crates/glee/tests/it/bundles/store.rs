@@ -98,6 +98,24 @@ fn st_09_strays_are_told_and_left_alone() {
         &format!("GET {}", tool(bundle, "good", "1")),
         Value::Null,
     );
+    // Whoever looks for one is told, and so is whoever looks after the project.
+    let told = house.expect(
+        409,
+        &format!("GET {}", tool(bundle, "torn", "1")),
+        Value::Null,
+    );
+    assert!(told.to_string().contains("cannot be used"), "{told}");
+    house.expect(
+        404,
+        &format!("GET {}", tool(bundle, "none", "1")),
+        Value::Null,
+    );
+    let doctor = house.scene.glee(&["doctor"]);
+    let said = crate::support::stdout(&doctor);
+    assert!(
+        said.contains("torn@1.json") && said.contains("link@1.json"),
+        "{said}"
+    );
     // Nothing takes their place.
     for slug in [
         "torn",
@@ -122,7 +140,7 @@ fn st_09_strays_are_told_and_left_alone() {
         house
             .ask(&format!("GET {}", tool(bundle, "good", "1")), Value::Null)
             .status
-            == 404
+            == 409
     });
     house.expect(
         409,
@@ -185,7 +203,8 @@ fn du_05_newer_documents_are_only_read() {
     assert_eq!(change().status, 409, "{:?}", change());
     house.expect(409, &format!("DELETE {at}"), Value::Null);
     house.expect(409, &format!("PUT {at}"), absent());
-    house.expect(200, &format!("GET {at}"), Value::Null);
+    let told = house.expect(200, &format!("GET {at}"), Value::Null);
+    assert_eq!(told["schemaVersion"], "2");
     assert_eq!(fs::read_to_string(&path).unwrap(), newer);
     let own = house.directory(bundle).join("bundle.json");
     let newer = fs::read_to_string(&own).unwrap().replace(
@@ -347,6 +366,7 @@ fn functions_of_the_program() {
     #[derive(serde::Deserialize, schemars::JsonSchema)]
     struct Numbers {
         /// One number
+        #[schemars(range(max = 100))]
         a: i64,
         /// The other
         b: i64,
@@ -409,4 +429,7 @@ fn functions_of_the_program() {
     };
     assert_eq!(call(json!({"a": 2})).unwrap().value, 3);
     assert!(call(json!({"a": "2"})).is_err());
+    // The stored schema allows it; the function's own does not.
+    let refused = call(json!({"a": 101})).unwrap_err();
+    assert_eq!(refused.kind.code(), "INVALID_INPUT", "{refused:?}");
 }

@@ -1,0 +1,348 @@
+//! Disks that are full, and disks that lose power.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::{
+    House, absent,
+    crash::{long, scattered},
+    tool, zip,
+};
+use crate::mcp::server::{Served, home};
+use crate::support::{GLEE, Scene};
+
+/// `glee serve` in a project whose `.glee` is a file system of its own, which is gone with it.
+fn on_a_small_disk(scene: &Scene, options: &str) -> (House, PathBuf) {
+    let script = "mount -t tmpfs -o \"$1\" tmpfs .glee && mkdir .glee/tools && exec \"$2\" serve --listen 127.0.0.1:0";
+    let mut command = Command::new("unshare");
+    command
+        .args(["-Urm", "sh", "-c", script, "sh", options, GLEE])
+        .current_dir(&scene.root)
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("HOME", home(scene));
+    let mut served = Served::begin(&mut command);
+    served.token = Some(
+        fs::read_to_string(served.token_file())
+            .unwrap()
+            .trim()
+            .to_owned(),
+    );
+    // As the server sees it.
+    let inside = PathBuf::from(format!(
+        "/proc/{}/root{}",
+        served.child.id(),
+        scene.root.display()
+    ));
+    let owner = served.token.clone().unwrap();
+    let scene = Scene::new();
+    (
+        House {
+            scene,
+            served,
+            owner,
+        },
+        inside.join(".glee"),
+    )
+}
+
+/// `DU-04`, L6: writes say that the disk is full, reads go on, and when there is room again so do writes.
+fn full_and_free_again(options: &str, fill: impl Fn(&Path), free: impl Fn(&Path)) {
+    let place = Scene::new();
+    let (house, glee) = on_a_small_disk(&place, options);
+    let bundle = house.bundle("b");
+    let at = tool(bundle, "a", "1");
+    house.expect(201, &format!("PUT {at}"), absent());
+    let kept = fs::read(glee.join(format!("bundles/{bundle}/a@1.json"))).unwrap();
+    for turn in 0..long(2, 20) {
+        fill(&glee);
+        let archive = zip::good(&[(Uuid::now_v7(), "one"), (Uuid::now_v7(), "two")]);
+        let import = house.served.rest_bytes_of(
+            "POST /tools/bundles/import",
+            &house.owner,
+            "application/zip",
+            &archive,
+        );
+        let slug = format!("x{turn}");
+        for reply in [
+            import,
+            house.ask(&format!("PUT {}", tool(bundle, &slug, "1")), absent()),
+            house.ask(&format!("PATCH {at}"), json!({"isEnabled": false})),
+            house.ask(
+                &format!("PUT /tools/bundles/{}", Uuid::now_v7()),
+                json!({"slug": "c"}),
+            ),
+        ] {
+            assert_eq!(reply.status, 507, "turn {turn}: {reply:?}");
+            assert_eq!(super::said(&reply)["error"]["code"], "STORAGE_FULL");
+        }
+        house.expect(200, &format!("GET {at}"), Value::Null);
+        house.expect(
+            200,
+            "GET /tools/search?q=absent&includeDisabled=true",
+            Value::Null,
+        );
+        assert_eq!(
+            fs::read(glee.join(format!("bundles/{bundle}/a@1.json"))).unwrap(),
+            kept
+        );
+        free(&glee);
+        house.expect(201, &format!("PUT {}", tool(bundle, &slug, "1")), absent());
+        house.expect(
+            204,
+            &format!("DELETE {}", tool(bundle, &slug, "1")),
+            Value::Null,
+        );
+        let left: Vec<_> = fs::read_dir(glee.join("bundles"))
+            .unwrap()
+            .map(|it| it.unwrap().file_name().into_string().unwrap())
+            .filter(|it| *it != ".lock" && *it != bundle.to_string())
+            .collect();
+        assert!(left.is_empty(), "turn {turn}: {left:?}");
+    }
+}
+
+#[test]
+fn du_04_a_disk_that_is_full() {
+    full_and_free_again(
+        "size=1m",
+        |glee| {
+            let mut file = File::create(glee.join("fill")).unwrap();
+            // To the last byte.
+            for size in [4096, 512, 64, 1] {
+                while file.write_all(&vec![0; size]).is_ok() {}
+            }
+        },
+        |glee| fs::remove_file(glee.join("fill")).unwrap(),
+    );
+}
+
+#[test]
+fn du_04_a_disk_without_inodes() {
+    full_and_free_again(
+        "size=4m,nr_inodes=64",
+        |glee| {
+            fs::create_dir_all(glee.join("fill")).unwrap();
+            for at in 0.. {
+                if File::create(glee.join(format!("fill/{at}"))).is_err() {
+                    break;
+                }
+            }
+        },
+        |glee| fs::remove_dir_all(glee.join("fill")).unwrap(),
+    );
+}
+
+/// A file system in a file, which can be cut off from one moment to the next.
+struct Ext4 {
+    image: PathBuf,
+    at: PathBuf,
+}
+
+impl Ext4 {
+    /// `Err` where this machine cannot have one.
+    fn new(below: &Path) -> Result<Ext4, String> {
+        let (image, at) = (below.join("disk"), below.join("mounted"));
+        File::create(&image).unwrap().set_len(64 << 20).unwrap();
+        fs::create_dir(&at).unwrap();
+        run("mkfs.ext4", &["-q", "-F", image.to_str().unwrap()])?;
+        let it = Ext4 { image, at };
+        it.mount()?;
+        Ok(it)
+    }
+
+    fn mount(&self) -> Result<(), String> {
+        run(
+            "mount",
+            &[
+                "-o",
+                "loop",
+                self.image.to_str().unwrap(),
+                self.at.to_str().unwrap(),
+            ],
+        )
+    }
+
+    /// The power is gone: what is not on the disk now never gets there, and neither does the journal.
+    fn cut_off(&self) {
+        const SHUTDOWN: &str = "import fcntl, os, struct, sys\nfd = os.open(sys.argv[1], os.O_RDONLY)\nfcntl.ioctl(fd, 0x8004587d, struct.pack('I', 2))";
+        run("python3", &["-c", SHUTDOWN, self.at.to_str().unwrap()]).unwrap();
+    }
+
+    fn unmount(&self) -> Result<(), String> {
+        run("umount", &[self.at.to_str().unwrap()])
+    }
+}
+
+impl Drop for Ext4 {
+    fn drop(&mut self) {
+        let _ = run("umount", &["-l", self.at.to_str().unwrap()]);
+    }
+}
+
+fn run(program: &str, args: &[&str]) -> Result<(), String> {
+    let output = Command::new(program).args(args).output();
+    let output = output.map_err(|err| format!("{program}: {err}"))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(format!("{program}: {}", crate::support::stderr(&output))),
+    }
+}
+
+/// `DU-02`, L4: what was acknowledged is there after the power was gone, whole, and nothing else is torn.
+#[test]
+fn du_02_power_loss() {
+    let below = tempfile::tempdir().unwrap();
+    let disk = match Ext4::new(below.path()) {
+        Ok(disk) => disk,
+        Err(why) if std::env::var_os("GLEE_LONG").is_none() => {
+            eprintln!(
+                "not tried: {why}; it needs root, a loop device and mkfs.ext4, and `scripts/test --long` insists on it"
+            );
+            return;
+        }
+        Err(why) => panic!(
+            "power loss cannot be tried here: {why}; run as root, with loop devices, e2fsprogs and python3"
+        ),
+    };
+    let scene = Scene::below(&disk.at);
+    let root = scene.root.clone();
+    let mut owner = String::new();
+    let bundle = Uuid::now_v7();
+    // By slug, whether it is enabled.
+    let mut expected: BTreeMap<String, bool> = BTreeMap::new();
+    let mut imported: Vec<Uuid> = Vec::new();
+    for cycle in 0..long(3, 100) as u64 {
+        let served = Served::guarded(&scene);
+        if cycle == 0 {
+            owner = served.token.clone().unwrap();
+            let reply = served.rest(
+                &format!("PUT /tools/bundles/{bundle}"),
+                &owner,
+                &[],
+                &json!({"slug": "b"}),
+            );
+            assert_eq!(reply.status, 201, "{reply:?}");
+        }
+        let mut both = Vec::new();
+        for step in 0..5 + scattered(cycle) % 6 {
+            let random = scattered(cycle * 31 + step);
+            let slug = format!("t{}", random % 7);
+            let at = tool(bundle, &slug, "1");
+            let reply = match expected.get(&slug).copied() {
+                _ if random >> 8 & 7 == 0 => {
+                    let ids = [Uuid::now_v7(), Uuid::now_v7()];
+                    let names = ids.map(|it| format!("i{}", it.simple()));
+                    let archive = zip::good(&[(ids[0], &names[0]), (ids[1], &names[1])]);
+                    both.extend(ids);
+                    served.rest_bytes_of(
+                        "POST /tools/bundles/import",
+                        &owner,
+                        "application/zip",
+                        &archive,
+                    )
+                }
+                None => {
+                    expected.insert(slug, true);
+                    served.rest(&format!("PUT {at}"), &owner, &[], &absent())
+                }
+                Some(enabled) if random >> 16 & 1 == 0 => {
+                    expected.insert(slug, !enabled);
+                    served.rest(
+                        &format!("PATCH {at}"),
+                        &owner,
+                        &[],
+                        &json!({"isEnabled": !enabled}),
+                    )
+                }
+                Some(_) => {
+                    expected.remove(&slug);
+                    served.rest(&format!("DELETE {at}"), &owner, &[], &Value::Null)
+                }
+            };
+            assert!(reply.status < 300, "cycle {cycle}: {reply:?}");
+        }
+        imported.extend(both);
+        // One more is under way.
+        let unsure = [Uuid::now_v7(), Uuid::now_v7()];
+        let archive = zip::good(&[
+            (unsure[0], &format!("u{cycle}")),
+            (unsure[1], &format!("v{cycle}")),
+        ]);
+        let stream = served.send_bytes(
+            "POST /tools/bundles/import",
+            &owner,
+            "application/zip",
+            &archive,
+        );
+        std::thread::sleep(std::time::Duration::from_micros(
+            scattered(cycle + 7) & 0x7fff,
+        ));
+        disk.cut_off();
+        drop(stream);
+        drop(served);
+        disk.unmount().unwrap();
+        disk.mount().unwrap();
+        let home = root.join(format!(".glee/bundles/{bundle}"));
+        for (slug, enabled) in &expected {
+            let text = fs::read_to_string(home.join(format!("{slug}@1.json")))
+                .unwrap_or_else(|err| panic!("cycle {cycle}: {slug}: {err}"));
+            let kept: Value = serde_json::from_str(&text)
+                .unwrap_or_else(|_| panic!("cycle {cycle}: {slug}: {text}"));
+            assert_eq!(kept["isEnabled"], *enabled, "cycle {cycle}: {slug}");
+        }
+        let there = fs::read_dir(&home).unwrap().filter(|it| {
+            it.as_ref()
+                .unwrap()
+                .file_name()
+                .to_string_lossy()
+                .starts_with('t')
+        });
+        assert_eq!(there.count(), expected.len(), "cycle {cycle}");
+        for id in &imported {
+            let count =
+                fs::read_dir(root.join(format!(".glee/bundles/{id}"))).map_or(0, |it| it.count());
+            assert_eq!(count, 3, "cycle {cycle}: the import {id}");
+        }
+        // Both or neither, once somebody has started.
+        let served = Served::guarded(&scene);
+        let reply = served.rest(
+            &format!("PUT /tools/bundles/{}", Uuid::now_v7()),
+            &owner,
+            &[],
+            &json!({"slug": format!("after{cycle}")}),
+        );
+        assert_eq!(reply.status, 201, "cycle {cycle}: {reply:?}");
+        let counts = unsure.map(|id| {
+            fs::read_dir(root.join(format!(".glee/bundles/{id}"))).map_or(0, |it| it.count())
+        });
+        assert!(
+            counts == [0, 0] || counts == [3, 3],
+            "cycle {cycle}: {counts:?}"
+        );
+        assert!(
+            !served.said().contains("is not used"),
+            "cycle {cycle}: {}",
+            served.said()
+        );
+        for name in fs::read_dir(root.join(".glee/bundles"))
+            .unwrap()
+            .map(|it| it.unwrap().file_name())
+        {
+            let name = name.to_string_lossy().into_owned();
+            assert!(
+                !name.starts_with('.') || name == ".lock",
+                "cycle {cycle}: {name} was left"
+            );
+        }
+        drop(served);
+    }
+    drop(scene);
+    disk.unmount().unwrap();
+}
