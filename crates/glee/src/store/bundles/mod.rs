@@ -126,11 +126,14 @@ impl Alone<'_> {
         if !has_place(&home)? {
             return Err(io::Error::other(NO_DIRECTORY));
         }
-        if !home.is_dir() {
-            durable::directory(&home)?;
-            sync(home.parent())?;
+        if home.is_dir() {
+            return durable::replace(&home.join(BUNDLE), &bundle::text(stored));
         }
-        durable::replace(&home.join(BUNDLE), &bundle::text(stored))
+        durable::directory(&home)?;
+        sync(home.parent())
+            .and_then(|()| durable::replace(&home.join(BUNDLE), &bundle::text(stored)))
+            // Only when nothing is in it.
+            .inspect_err(|_| drop(fs::remove_dir(&home)))
     }
 
     pub fn tool(&self, key: &Key) -> io::Result<Found<StoredTool>> {
