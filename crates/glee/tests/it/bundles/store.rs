@@ -349,6 +349,14 @@ fn leftovers_of_the_dead_are_taken_away() {
     fs::write(home.join(".new-abc"), "{").unwrap();
     let empty = scene.root.join(format!(".glee/bundles/{}", Uuid::now_v7()));
     fs::create_dir_all(&empty).unwrap();
+    // One import that did not come to its end, and one that did and was not put in its place.
+    let (torn, whole) = (Uuid::now_v7(), Uuid::now_v7());
+    let file = format!(".glee/bundles/.import-new/{torn}/bundle.json");
+    let staged = scene.write(&file, "{");
+    let text = json!({"schemaVersion": "1", "bundleID": whole.to_string(), "slug": "whole", "isEnabled": true,
+        "createdAt": "2024-05-14T13:44:00Z", "modifiedAt": "2024-05-14T13:44:00Z"});
+    let file = format!(".glee/bundles/.import/{whole}/bundle.json");
+    let committed = scene.write(&file, &text.to_string());
     let house = House::with(scene, "");
     house.expect(
         201,
@@ -357,6 +365,16 @@ fn leftovers_of_the_dead_are_taken_away() {
     );
     assert_eq!(house.files(id), ["bundle.json"]);
     assert!(!empty.exists());
+    assert_eq!(house.files(whole), ["bundle.json"]);
+    assert!(!house.directory(torn).exists());
+    for parent in [staged, committed]
+        .iter()
+        .flat_map(|it| it.ancestors().skip(1).take(2))
+    {
+        assert!(!parent.exists(), "{}", parent.display());
+    }
+    let list = house.expect(200, "GET /tools/bundles", Value::Null);
+    assert!(list.to_string().contains("\"whole\""), "{list}");
 }
 
 /// A function that the program has runs under the name of a stored tool, held to its own permissions.
