@@ -1,5 +1,7 @@
 //! Everything that is wrong with a project's documents, in one run.
 
+mod idle;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -52,6 +54,7 @@ pub fn lint(project: &Project) -> io::Result<Report> {
     let config = config::load(&project.config()).unwrap_or_else(|err| config::Read {
         config: None,
         text: String::new(),
+        node: None,
         problems: vec![Problem::error(
             "unreadable",
             0..0,
@@ -63,8 +66,18 @@ pub fn lint(project: &Project) -> io::Result<Report> {
         .as_ref()
         .map(|it| it.max_permissions.clone())
         .unwrap_or_default();
-    if !config.problems.is_empty() {
-        let mut problems = config.problems;
+    let tools = manifests::load(&project.tools())?;
+    let mut problems = config.problems;
+    if let (Some(config), Some(node)) = (&config.config, &config.node) {
+        let known: idle::Known<'_> = tools
+            .iter()
+            .map(|it| (it.directory.as_str(), it.read.model.as_ref()))
+            .collect();
+        let all_known = !project.bundles().exists();
+        let rules = config.rules.iter().enumerate();
+        problems.extend(rules.flat_map(|(at, it)| idle::idle(at, it, &known, all_known, node)));
+    }
+    if !problems.is_empty() {
         problems.sort_by_key(|it| (it.place.start, std::cmp::Reverse(it.severity)));
         files.push(File {
             path: ".glee/config.yml".into(),
@@ -89,7 +102,7 @@ pub fn lint(project: &Project) -> io::Result<Report> {
         });
     }
     let builtins = config.config.map(|it| it.builtins).unwrap_or_default();
-    for document in manifests::load(&project.tools())? {
+    for document in tools {
         let mut problems = document.read.problems;
         if let (Some(spec), Some(node)) = (&document.read.model, &document.read.node) {
             problems.extend(check::schemas(spec, node));

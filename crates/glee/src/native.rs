@@ -265,6 +265,24 @@ pub(crate) fn spec<I: DeserializeOwned + JsonSchema, O: JsonSchema>(
     asks: impl Fn(&I, &Path) -> Option<String> + Send + Sync + 'static,
     function: Arc<dyn Function>,
 ) -> Result<ToolSpec, Unfit> {
+    let asks = Depends(Arc::new(move |args, workspace| {
+        let input = I::deserialize(Value::Object(args.clone()));
+        let input = input.map_err(|err| err.to_string())?;
+        Ok(asks(&input, workspace))
+    }));
+    let taken = schema_of::<I>(Contract::Deserialize);
+    let given = schema_of::<O>(Contract::Serialize);
+    of_schemas(about, taken, given, asks, function)
+}
+
+/// What needs no types is not made anew for each of them.
+fn of_schemas(
+    about: About,
+    taken: Value,
+    given: Value,
+    asks: Depends,
+    function: Arc<dyn Function>,
+) -> Result<ToolSpec, Unfit> {
     let unfit = |which, why: String| Unfit::Schema {
         tool: about.name.clone(),
         which,
@@ -274,9 +292,7 @@ pub(crate) fn spec<I: DeserializeOwned + JsonSchema, O: JsonSchema>(
         name: about.name.clone(),
         why: err.to_string(),
     })?;
-    let taken = schema_of::<I>(Contract::Deserialize);
     check_inputs(&about.name, &taken)?;
-    let given = schema_of::<O>(Contract::Serialize);
     let bounded = |which, source: &Value| {
         Schema::new(source.clone()).map_err(|err| unfit(which, format!("{err:?}")))
     };
@@ -310,11 +326,7 @@ pub(crate) fn spec<I: DeserializeOwned + JsonSchema, O: JsonSchema>(
             needs: about.needs,
         }),
         permissions: about.permissions,
-        approval: Approval::Depends(Depends(Arc::new(move |args, workspace| {
-            let input = I::deserialize(Value::Object(args.clone()));
-            let input = input.map_err(|err| err.to_string())?;
-            Ok(asks(&input, workspace))
-        }))),
+        approval: Approval::Depends(asks),
         annotations: about.annotations,
         limits: Limits {
             timeout: about.timeout,

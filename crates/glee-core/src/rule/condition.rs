@@ -81,6 +81,12 @@ impl Condition {
         self.0.iter().map(|it| it.name.as_str())
     }
 
+    /// Those that a call must have.
+    pub fn needed(&self) -> impl Iterator<Item = &str> {
+        let needed = self.0.iter().filter(|it| it.test.exists != Some(false));
+        needed.map(|it| it.name.as_str())
+    }
+
     /// Whether some of what the arguments say is so: enough to object to a call. An `Err` says why it
     /// cannot be told.
     pub fn holds(&self, args: &Map<String, Value>) -> Result<bool, String> {
@@ -158,6 +164,20 @@ impl Argument {
             let message =
                 "the rule can never match: what it `equals` does not fit the rest".to_owned();
             return Err(("/equals", message));
+        }
+        let some_fits =
+            |values: &Vec<Value>| values.iter().any(|it| argument.is_so(it) == Ok(true));
+        if !argument.test.one_of.as_ref().is_none_or(some_fits) {
+            let message = "the rule can never match: nothing in `one_of` fits the rest".to_owned();
+            return Err(("/one_of", message));
+        }
+        if let (Some(more), Some(less)) = (argument.test.more_than, argument.test.less_than)
+            && more >= less
+        {
+            let message = format!(
+                "the rule can never match: nothing is more than {more} and less than {less}"
+            );
+            return Err(("/less_than", message));
         }
         Ok(argument)
     }
@@ -280,6 +300,16 @@ mod tests {
             ArgumentTest {
                 equals: Some(json!(1)),
                 more_than: Some(1.0),
+                ..ArgumentTest::default()
+            },
+            ArgumentTest {
+                one_of: Some(vec![json!("a"), json!("b")]),
+                glob: Some("c*".to_owned()),
+                ..ArgumentTest::default()
+            },
+            ArgumentTest {
+                more_than: Some(5.0),
+                less_than: Some(5.0),
                 ..ArgumentTest::default()
             },
         ] {

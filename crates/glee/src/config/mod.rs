@@ -194,6 +194,8 @@ pub enum Sandboxing {
 pub struct Read {
     pub config: Option<Config>,
     pub text: String,
+    /// Where everything stands; a file that says nothing has no places.
+    pub node: Option<Node>,
     pub problems: Vec<Problem>,
 }
 
@@ -214,6 +216,7 @@ pub fn load(path: &Path) -> io::Result<Read> {
         Err(err) if err.kind() == io::ErrorKind::NotFound || is_placeholder(path) => Ok(Read {
             config: Some(Config::default()),
             text: String::new(),
+            node: None,
             problems: Vec::new(),
         }),
         Err(err) => Err(err),
@@ -229,6 +232,7 @@ pub fn read(text: String) -> Read {
         return Read {
             config: Some(Config::default()),
             text,
+            node: None,
             problems: Vec::new(),
         };
     }
@@ -237,6 +241,7 @@ pub fn read(text: String) -> Read {
         return Read {
             config: None,
             text,
+            node: None,
             problems,
         };
     };
@@ -293,6 +298,7 @@ pub fn read(text: String) -> Read {
     Read {
         config: problems.is_empty().then_some(config),
         text,
+        node: Some(node),
         problems,
     }
 }

@@ -273,6 +273,16 @@ impl CustomRule {
         })
     }
 
+    /// The names or patterns of the tools it is for; none for every tool.
+    pub fn tools(&self) -> &[String] {
+        &self.tools
+    }
+
+    /// The arguments without which it does not speak of a call; `a.b` for one inside another.
+    pub fn needed_arguments(&self) -> impl Iterator<Item = &str> {
+        self.arguments.needed()
+    }
+
     pub fn ruling(&self) -> Ruling {
         self.ruling
     }

@@ -508,7 +508,14 @@ fn t2_a_program_of_a_person_decides_over_rest() {
     let scene = scene();
     let alice = glee(&scene, &["token", "create", "alice", "--scope", "approve"]);
     let agent = glee(&scene, &["token", "create", "agent"]);
-    let scopes = ["--scope", "approve", "--scope", "invoke_tool"];
+    let scopes = [
+        "--scope",
+        "approve",
+        "--scope",
+        "invoke_tool",
+        "--scope",
+        "write_registry",
+    ];
     let maker = glee(
         &scene,
         &[&["token", "create", "maker"], &scopes[..]].concat(),
@@ -567,13 +574,18 @@ fn t2_a_program_of_a_person_decides_over_rest() {
     assert_ne!(less, before);
     let more = before.replace("write: [out]", "write: [out, src]");
     let put = |text: &str| json!({"digest": review["digest"], "manifest": text});
-    let both = ["--scope", "approve", "--scope", "write_registry"];
-    let token = |name: &str| glee(&scene, &[&["token", "create", name], &both[..]].concat());
-    let editor = token("editor");
-    eventually("the editor is let in", || served.admits(&editor));
+    let writing = ["--scope", "write_registry"];
+    let both = [&["--scope", "approve"], &writing[..]].concat();
+    let token = |name: &str, scopes: &[&str]| {
+        let token = glee(&scene, &[&["token", "create", name], scopes].concat());
+        eventually("the token is known", || served.admits(&token));
+        token
+    };
+    let (writer, editor) = (token("writer", &writing), token("editor", &both));
     for (who, text, status) in [
         (&alice, &less, 403),
         (&maker, &less, 403),
+        (&writer, &less, 403),
         (&editor, &more, 403),
     ] {
         let (found, said) = ask(who, "POST", "/reviews/made/edit", put(text));
