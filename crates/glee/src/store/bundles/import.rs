@@ -59,12 +59,12 @@ impl Alone<'_> {
                     "{}: {err}; a person must move it away",
                     entry.path().display()
                 );
-                io::Error::new(err.kind(), why)
+                io::Error::other(why)
             })?;
         }
-        sync(Some(directory))?;
+        durable::settle(directory)?;
         fs::remove_dir(&import)?;
-        sync(Some(directory))
+        durable::settle(directory)
     }
 }
 
@@ -103,7 +103,7 @@ impl Staged<'_> {
         sync(Some(&self.at))?;
         let directory = &self.alone.bundles.directory;
         fs::rename(&self.at, directory.join(IMPORT))?;
-        sync(Some(directory))?;
+        durable::settle(directory)?;
         self.alone.finish_import()
     }
 }

@@ -170,7 +170,7 @@ impl Alone<'_> {
     pub fn remove_tool(&self, key: &Key) -> io::Result<()> {
         let path = self.bundles.path(key);
         fs::remove_file(&path)?;
-        sync(path.parent())
+        durable::settle(&self.bundles.home(key.bundle))
     }
 
     pub fn switches(&self) -> io::Result<Switches> {
@@ -242,7 +242,7 @@ impl Alone<'_> {
             durable::replace(&path, text.as_bytes())?;
             return Ok(false);
         }
-        sync(home.parent())?;
+        durable::settle(&self.bundles.directory)?;
         Ok(true)
     }
 
