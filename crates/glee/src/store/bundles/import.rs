@@ -55,9 +55,10 @@ impl Alone<'_> {
                 false => Err(io::Error::other("it is no bundle")),
             };
             moved.map_err(|err| {
+                let path = entry.path();
                 let why = format!(
-                    "{}: {err}; a person must move it away",
-                    entry.path().display()
+                    "an import that took place is put where it belongs by the next change: {}: {err}",
+                    path.display()
                 );
                 io::Error::other(why)
             })?;
