@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use glee_core::admit::{Admitted, check_arguments};
-use glee_core::model::{Exec, Native, OnMismatch, ToolSpec};
+use glee_core::model::{Exec, Limits, Native, OnMismatch, ToolSpec};
 use glee_core::outcome::Failure;
 use glee_core::port::{Function, Later, Ready};
 
 use super::wire::{self, StoredTool};
-use super::{Run, Surroundings, Wrong, how};
+use super::{Run, Surroundings, Wrong, calls, how};
 
 /// A function may do what it may do under its own name, and asks when it asks there.
 pub(super) fn read(
@@ -35,7 +35,10 @@ pub(super) fn read(
         permissions: spec.permissions.clone(),
         approval: spec.approval.clone(),
         annotations: spec.annotations,
-        limits: spec.limits,
+        limits: Limits {
+            calls: calls(wire.max_calls_per_minute, wire.max_concurrent_calls),
+            ..spec.limits
+        },
     })
 }
 

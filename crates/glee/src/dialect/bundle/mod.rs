@@ -6,6 +6,7 @@ mod http;
 pub mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -20,6 +21,7 @@ use glee_core::model::{
 use glee_core::permission::Permissions;
 use glee_core::schema::Schema;
 use glee_core::slug;
+use glee_core::turn::Calls;
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -390,6 +392,13 @@ struct Run {
     approval: Approval,
     annotations: Annotations,
     limits: Limits,
+}
+
+fn calls(per_minute: Option<NonZeroU32>, at_once: Option<NonZeroU32>) -> Calls {
+    Calls {
+        per_minute: per_minute.map(NonZeroU32::get),
+        at_once: at_once.map(NonZeroU32::get),
+    }
 }
 
 fn how<T: DeserializeOwned>(how: &Map<String, Value>, wrong: &mut Vec<Wrong>) -> Option<T> {

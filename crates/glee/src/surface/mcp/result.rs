@@ -11,7 +11,7 @@ use rmcp::model::{CallToolResult, ContentBlock, MetaObject, Resource, ResourceCo
 use serde_json::{Map, Value, json};
 
 use super::definition::{is_object, output_schema};
-use crate::store::results::{KEPT_FOR, Results};
+use crate::store::results::{KEPT_FOR, Results, head};
 
 /// Where a large result is kept, for whom, and what counts as large.
 pub(super) struct Shelf<'a> {
@@ -233,13 +233,6 @@ fn part(text: String, shelf: &Shelf<'_>) -> (Value, ContentBlock) {
 /// Whether a client that looks for JSON in a text would find some.
 fn reads_as_json(text: &str) -> bool {
     serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
-}
-
-pub(super) fn head(text: &str, bytes: usize) -> String {
-    match text.len() <= bytes {
-        true => text.to_owned(),
-        false => format!("{}…", &text[..text.floor_char_boundary(bytes)]),
-    }
 }
 
 fn tail(text: &str, bytes: usize) -> String {

@@ -11,6 +11,7 @@ mod openapi;
 mod operation;
 mod page;
 mod params;
+mod results;
 mod reviews;
 mod status;
 mod tools;
@@ -40,6 +41,8 @@ pub fn router(app: &Arc<App>) -> Router {
     operations(app)
         .into_iter()
         .fold(openapi::router(app), |router, it| it.route(router))
+        .fallback(answer::nowhere)
+        .method_not_allowed_fallback(answer::not_so)
         .layer(map_response(answer::unframed))
 }
 
@@ -55,6 +58,7 @@ fn operations(app: &Arc<App>) -> Vec<Operation> {
     all.extend(tools::operations(&desk));
     all.extend(invoke::operations(&desk));
     all.extend(functions::operations(&desk));
+    all.extend(results::operations(&desk));
     all.extend(approvals::operations(app.clone()));
     all.extend(reviews::operations(app));
     all.extend(health::operations(app));
