@@ -51,6 +51,7 @@ fn member(at: usize) -> Member {
         kind: "http",
         enabled: true,
         keeper: Keeper::Store,
+        schema_version: "1".to_owned(),
         inputs: json!({"properties": {"id": {"description": "which"}, format!("field{}", at % 50): {}}}),
         outputs: None,
         how: json!({}),

@@ -365,7 +365,7 @@ fn check(spec: &ToolSpec, args: &Map<String, Value>) -> Result<(), Failure> {
 }
 
 /// All violations at once, for whatever takes arguments.
-pub(crate) fn check_arguments(
+pub fn check_arguments(
     of: &str,
     inputs: &Schema,
     args: &Map<String, Value>,

@@ -72,6 +72,8 @@ pub struct Member {
     pub kind: &'static str,
     pub enabled: bool,
     pub keeper: Keeper,
+    /// Of its document.
+    pub schema_version: String,
     pub inputs: Value,
     pub outputs: Option<Value>,
     /// How it runs, in the words of its own dialect.

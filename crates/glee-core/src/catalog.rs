@@ -27,9 +27,10 @@ pub struct Snapshot {
     prompts: Shelf<Prompt>,
     resources: Shelf<Resource>,
     bundles: BTreeMap<Uuid, Arc<Bundle>>,
-    members: BTreeMap<Key, Arc<Member>>,
+    /// Names and keys are shared: a change copies the maps, and there may be ten thousand of each.
+    members: BTreeMap<Arc<Key>, Arc<Member>>,
     /// The place of each tool, by name.
-    places: BTreeMap<String, Key>,
+    places: BTreeMap<Arc<str>, Arc<Key>>,
     /// Files that nothing could be made of, with the reason.
     strays: BTreeMap<String, String>,
 }
@@ -37,7 +38,7 @@ pub struct Snapshot {
 /// Documents of one kind, by name.
 #[derive(Clone, Debug)]
 struct Shelf<T> {
-    good: BTreeMap<String, Arc<T>>,
+    good: BTreeMap<Arc<str>, Arc<T>>,
     /// Those that cannot be used, with the reason.
     broken: BTreeMap<String, String>,
 }
@@ -60,9 +61,12 @@ impl Catalog {
         // Also its switch.
         let broken: Vec<String> = next.tools.broken.keys().cloned().collect();
         for member in broken.iter().filter_map(|it| before.place(it)) {
-            if next.tools.good.contains_key(&member.name) && next.place(&member.name).is_none() {
-                next.places.insert(member.name.clone(), member.key.clone());
-                next.members.insert(member.key.clone(), member.clone());
+            if next.tools.good.contains_key(member.name.as_str())
+                && next.place(&member.name).is_none()
+            {
+                let key = Arc::new(member.key.clone());
+                next.places.insert(member.name.as_str().into(), key.clone());
+                next.members.insert(key, member.clone());
             }
         }
         next.prompts.keep_last_good(&before.prompts, |_| true);
@@ -80,13 +84,15 @@ impl Catalog {
 
 impl Snapshot {
     pub fn insert(&mut self, spec: ToolSpec) {
-        self.tools.good.insert(spec.name.clone(), Arc::new(spec));
+        let name = spec.name.as_str().into();
+        self.tools.good.insert(name, Arc::new(spec));
     }
 
     /// For a tool that gives way to others of its name, be they good or broken.
     pub fn insert_unless_there(&mut self, spec: Arc<ToolSpec>) {
         if !self.tools.broken.contains_key(&spec.name) {
-            self.tools.good.entry(spec.name.clone()).or_insert(spec);
+            let name = spec.name.as_str().into();
+            self.tools.good.entry(name).or_insert(spec);
         }
     }
 
@@ -94,9 +100,9 @@ impl Snapshot {
     /// is called, and neither is.
     pub fn insert_built_in(&mut self, spec: Arc<ToolSpec>) {
         let name = spec.name.clone();
-        let taken = self.tools.good.remove(&name).is_some();
+        let taken = self.tools.good.remove(name.as_str()).is_some();
         match taken || self.tools.broken.contains_key(&name) {
-            false => drop(self.tools.good.insert(name, spec)),
+            false => drop(self.tools.good.insert(name.into(), spec)),
             true => {
                 let why = "a tool that comes with glee has this name; give it another one, or list the name under `builtins.disable`";
                 self.tools.broken.insert(name, why.to_owned());
@@ -114,7 +120,7 @@ impl Snapshot {
     }
 
     pub fn insert_prompt(&mut self, prompt: Prompt) {
-        let name = prompt.name.clone();
+        let name = prompt.name.as_str().into();
         self.prompts.good.insert(name, Arc::new(prompt));
     }
 
@@ -123,7 +129,7 @@ impl Snapshot {
     }
 
     pub fn insert_resource(&mut self, resource: Resource) {
-        let name = resource.name.clone();
+        let name = resource.name.as_str().into();
         self.resources.good.insert(name, Arc::new(resource));
     }
 
@@ -148,17 +154,19 @@ impl Snapshot {
     /// A tool of a bundle. One whose name somebody else has cannot be used.
     pub fn insert_member(&mut self, mut member: Arc<Member>) {
         self.remove_member(&member.key);
+        let key = Arc::new(member.key.clone());
         if let Ok(spec) = &member.spec {
             let good = &self.tools.good;
             let is_free = !self.tools.broken.contains_key(&member.name)
                 && good
-                    .get(&member.name)
+                    .get(member.name.as_str())
                     .is_none_or(|it| Arc::ptr_eq(it, spec))
-                && !self.places.contains_key(&member.name);
+                && !self.places.contains_key(member.name.as_str());
             match is_free {
                 true => {
-                    self.tools.good.insert(member.name.clone(), spec.clone());
-                    self.places.insert(member.name.clone(), member.key.clone());
+                    let name: Arc<str> = member.name.as_str().into();
+                    self.tools.good.insert(name.clone(), spec.clone());
+                    self.places.insert(name, key.clone());
                 }
                 false => {
                     let taken = format!("another tool is called `{}`", member.name);
@@ -166,16 +174,17 @@ impl Snapshot {
                 }
             }
         }
-        self.members.insert(member.key.clone(), member);
+        self.members.insert(key, member);
     }
 
     pub fn remove_member(&mut self, key: &Key) {
         let Some(member) = self.members.remove(key) else {
             return;
         };
-        if self.places.get(&member.name) == Some(key) {
-            self.places.remove(&member.name);
-            self.tools.good.remove(&member.name);
+        let name = member.name.as_str();
+        if self.places.get(name).is_some_and(|it| **it == *key) {
+            self.places.remove(name);
+            self.tools.good.remove(name);
         }
     }
 
@@ -201,7 +210,8 @@ impl Snapshot {
             Some(key) => Bound::Excluded(key),
             None => Bound::Unbounded,
         };
-        self.members.range((from, Bound::Unbounded)).map(|it| it.1)
+        let after = (from, Bound::Unbounded);
+        self.members.range::<Key, _>(after).map(|it| it.1)
     }
 
     pub fn member(&self, key: &Key) -> Option<&Arc<Member>> {
@@ -218,6 +228,11 @@ impl Snapshot {
         self.strays
             .iter()
             .map(|(file, why)| (file.as_str(), why.as_str()))
+    }
+
+    /// Why nothing could be made of a file among the bundles, if that is so.
+    pub fn stray(&self, file: &str) -> Option<&str> {
+        self.strays.get(file).map(String::as_str)
     }
 
     /// Whether a tool of a bundle is shown and can be called; an `Err` says why not.
@@ -343,8 +358,9 @@ impl<T> Default for Shelf<T> {
 impl<T> Shelf<T> {
     fn keep_last_good(&mut self, before: &Shelf<T>, may_be_kept: impl Fn(&T) -> bool) {
         for name in self.broken.keys() {
-            if let Some(last_good) = before.good.get(name).filter(|it| may_be_kept(it)) {
-                self.good.insert(name.clone(), last_good.clone());
+            let last_good = before.good.get(name.as_str());
+            if let Some(last_good) = last_good.filter(|it| may_be_kept(it)) {
+                self.good.insert(name.as_str().into(), last_good.clone());
             }
         }
     }
@@ -370,8 +386,9 @@ impl<T> Shelf<T> {
             FailureKind::NotFound,
             format!("there is no {kind} `{}`", name::shorten(name)),
         );
-        let known = self.good.keys().chain(self.broken.keys());
-        Err(match name::nearest(name, known.map(String::as_str)) {
+        let broken = self.broken.keys().map(String::as_str);
+        let known = self.good.keys().map(|it| &**it).chain(broken);
+        Err(match name::nearest(name, known) {
             Some(near) => failure
                 .with("nearest", near)
                 .hint(format!("did you mean `{near}`?")),

@@ -38,7 +38,7 @@ pub struct Index {
     /// Free places are taken again.
     tools: Vec<Option<Entry>>,
     free: Vec<u32>,
-    places: HashMap<Key, u32>,
+    places: BTreeMap<Key, u32>,
     words: BTreeMap<String, Word>,
 }
 
@@ -84,21 +84,32 @@ impl Rank {
 impl Index {
     /// Takes in what is other in a snapshot than what was seen before.
     pub fn update(&mut self, snapshot: &Snapshot) {
-        let gone: Vec<Key> = self
-            .places
-            .keys()
-            .filter(|it| snapshot.member(it).is_none())
-            .cloned()
-            .collect();
-        gone.iter().for_each(|it| self.remove(it));
+        let (mut gone, mut new) = (Vec::new(), Vec::new());
+        let is_same = |at: u32, member: &Arc<Member>| {
+            let entry = self.tools[at as usize].as_ref();
+            entry.is_some_and(|it| Arc::ptr_eq(&it.member, member))
+        };
+        // Both are in the order of their keys, so they are walked through side by side.
+        let mut known = self.places.iter().peekable();
         for member in snapshot.members() {
-            let known = self.places.get(&member.key);
-            let known = known.and_then(|at| self.tools[*at as usize].as_ref());
-            if known.is_none_or(|it| !Arc::ptr_eq(&it.member, member)) {
-                self.remove(&member.key);
-                self.insert(member.clone());
+            if known.next_if(|it| is_same(*it.1, member)).is_some() {
+                continue;
+            }
+            while let Some((key, _)) = known.next_if(|it| *it.0 < member.key) {
+                gone.push(key.clone());
+            }
+            match known.next_if(|it| *it.0 == member.key) {
+                Some((_, at)) if is_same(*at, member) => {}
+                Some((key, _)) => {
+                    gone.push(key.clone());
+                    new.push(member.clone());
+                }
+                None => new.push(member.clone()),
             }
         }
+        gone.extend(known.map(|it| it.0.clone()));
+        gone.iter().for_each(|it| self.remove(it));
+        new.into_iter().for_each(|it| self.insert(it));
     }
 
     fn insert(&mut self, member: Arc<Member>) {
@@ -305,6 +316,7 @@ mod tests {
             kind: "http",
             enabled: true,
             keeper: Keeper::Store,
+            schema_version: "1".to_owned(),
             inputs: json!({"properties": {"city": {"description": "where"}}}),
             outputs: None,
             how: json!({}),

@@ -2,6 +2,7 @@
 
 mod answers;
 mod bundles;
+mod exchange;
 mod machine;
 mod reviewed;
 mod running;
@@ -40,6 +41,7 @@ use uuid::Uuid;
 
 use self::bundles::Indexed;
 pub use self::bundles::{Listed, Put, REAP_AFTER};
+pub use self::exchange::{Arrival, OnConflict, Run};
 use self::machine::{Environment, SystemClock, allowed_permissions};
 use self::reviewed::Reviewed;
 pub use self::reviewed::Seen;

@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::{App, Surroundings, around, shelves};
 use crate::config::Config;
 use crate::dialect::bundle::wire::{PutBundle, PutTool, StoredBundle, StoredTool, Uptime};
-use crate::dialect::bundle::{self, SCHEMA_VERSION, Wrong, sentence, written};
+use crate::dialect::bundle::{self, Wrong, sentence, written};
 use crate::store;
 use crate::store::bundles::{Alone, Found};
 use crate::store::usage::Count;
@@ -119,16 +119,9 @@ impl App {
                 slug_is_free(store, &put.slug, id)?;
             }
             let stored = StoredBundle {
-                schema_version: SCHEMA_VERSION.to_string(),
-                bundle_id: id.to_string(),
-                slug: put.slug.clone(),
-                display_name: put.display_name.clone(),
-                description: put.description.clone(),
-                is_enabled: put.is_enabled,
                 created_at,
                 modified_at,
-                soft_deleted_at: None,
-                soft_deleted_boot: None,
+                ..bundle::stored_bundle(&put, id, now)
             };
             self.note_change(&put.slug, &format!("put bundle {id}"), by)?;
             Ok((self.write_bundle(store, id, stored)?, done))
@@ -197,18 +190,14 @@ impl App {
         let around = around(&self.natives, &config);
         let stored = bundle::stored(put, key, self.runtime.clock.now());
         let stored = stored.map_err(|it| invalid("tool", &it))?;
-        check_tool(&stored, &around)?;
+        check_tool(&stored, &around).map_err(|it| invalid("tool", &it))?;
         self.change_tool(key, &around, by, "put", |store| {
             match store.tool(key).map_err(failed)? {
                 Found::Nothing => {}
                 Found::Stray(why) => return Err(stray("tool", &why)),
                 Found::Good(..) => return Err(conflict(key)),
             }
-            if store.count().map_err(failed)? >= config.bundles.most_tools {
-                let why = format!("there are {} tools already", config.bundles.most_tools);
-                return Err(Failure::new(FailureKind::RateLimited, why)
-                    .hint("delete some, or raise bundles.most_tools in .glee/config.yml"));
-            }
+            has_room(store, 1, config.bundles.most_tools)?;
             Ok((stored.clone(), Write::Create))
         })
     }
@@ -312,8 +301,18 @@ impl App {
     /// A tool, wherever it is from.
     pub fn member(&self, key: &Key) -> Result<Arc<Member>, Failure> {
         let tools = self.tools();
-        let found = tools.member(key).cloned();
-        found.ok_or_else(|| no_tool(key))
+        if let Some(found) = tools.member(key) {
+            return Ok(found.clone());
+        }
+        let home = format!(".glee/bundles/{}", key.bundle);
+        let own = store::bundles::file_name(key);
+        // Neither its file nor its bundle's may be one that nothing can be made of.
+        for (what, file) in [("tool", own.as_str()), ("bundle", "bundle.json")] {
+            if let Some(why) = tools.stray(&format!("{home}/{file}")) {
+                return Err(stray(what, why));
+            }
+        }
+        Err(no_tool(key))
     }
 
     /// Does something to the document of one tool, in a bundle that is open.
@@ -356,17 +355,24 @@ impl App {
     }
 
     /// Runs with everybody else kept out, in this process and in others.
-    fn alone<T>(
+    pub(super) fn alone<T>(
         &self,
         change: impl FnOnce(&Alone<'_>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         // In this order, so that nobody who waits for another process keeps others of this one waiting.
         let store = self.bundles.alone().map_err(failed)?;
         let _changing = self.changing();
-        change(&store)
+        match change(&store) {
+            // A disk that is full takes no record of the change either, and that is where it is noticed.
+            Err(failure) if failure.kind == FailureKind::AuditUnavailable => {
+                let room = store.has_room();
+                Err(room.err().filter(is_full).map_or(failure, failed))
+            }
+            done => done,
+        }
     }
 
-    fn note_change(&self, name: &str, change: &str, by: &Caller) -> Result<(), Failure> {
+    pub(super) fn note_change(&self, name: &str, change: &str, by: &Caller) -> Result<(), Failure> {
         let change = change.to_owned();
         self.note(name, None, by, What::Changed { change })
     }
@@ -393,20 +399,20 @@ impl App {
 
     /// Reads anew all that depends on a bundle that changed. The change is done, so what else is wrong on
     /// disk is only told.
-    fn take_in_bundles(&self) {
+    pub(super) fn take_in_bundles(&self) {
         if let Err(err) = self.reload() {
             self.warn(&err.to_string());
         }
     }
 
-    fn given_bundle(&self, id: Uuid) -> Option<Arc<Bundle>> {
+    pub(super) fn given_bundle(&self, id: Uuid) -> Option<Arc<Bundle>> {
         let tools = self.tools();
         let bundle = tools.bundle(id)?;
         (bundle.keeper == Keeper::Given).then(|| bundle.clone())
     }
 
     /// Under a config that cannot be read tools of bundles may use nothing.
-    fn usable_config(&self) -> Config {
+    pub(super) fn usable_config(&self) -> Config {
         self.config().unwrap_or_default()
     }
 }
@@ -435,7 +441,7 @@ fn is_due(stored: &StoredBundle, bundle: &Bundle, now: SystemTime, boot: Option<
 
 /// Everything that can be known of a tool before it is kept. A function that is not there now may be
 /// there in another program that opens the project.
-fn check_tool(stored: &StoredTool, around: &Surroundings) -> Result<(), Failure> {
+pub(super) fn check_tool(stored: &StoredTool, around: &Surroundings) -> Result<(), Vec<Wrong>> {
     let mut wrong = match bundle::spec(stored, &stored.slug, "".as_ref(), around) {
         Ok(spec) => bundle::compile(&spec),
         Err(wrong) => wrong,
@@ -447,7 +453,10 @@ fn check_tool(stored: &StoredTool, around: &Surroundings) -> Result<(), Failure>
             "as it is kept it would be larger than 1024 KiB",
         ));
     }
-    refused("tool", &wrong)
+    match wrong.is_empty() {
+        true => Ok(()),
+        false => Err(wrong),
+    }
 }
 
 fn refused(what: &str, wrong: &[Wrong]) -> Result<(), Failure> {
@@ -457,13 +466,23 @@ fn refused(what: &str, wrong: &[Wrong]) -> Result<(), Failure> {
     }
 }
 
-fn invalid(what: &str, wrong: &[Wrong]) -> Failure {
+pub(super) fn invalid(what: &str, wrong: &[Wrong]) -> Failure {
     let violations: Vec<Value> = wrong
         .iter()
         .map(|it| json!({"pointer": it.pointer, "message": it.message}))
         .collect();
     let why = format!("the {what} is not valid: {}", sentence(wrong));
     Failure::new(FailureKind::InvalidInput, why).with("violations", violations)
+}
+
+pub(super) fn has_room(store: &Alone<'_>, more: usize, most: usize) -> Result<(), Failure> {
+    let there = store.count().map_err(failed)?;
+    if there + more <= most {
+        return Ok(());
+    }
+    let why = format!("there are {there} tools, and {most} are the most");
+    Err(Failure::new(FailureKind::RateLimited, why)
+        .hint("delete some, or raise bundles.most_tools in .glee/config.yml"))
 }
 
 fn existing_bundle(store: &Alone<'_>, id: Uuid) -> Result<(StoredBundle, Bundle), Failure> {
@@ -506,7 +525,7 @@ fn full(slug: &str) -> Failure {
     Failure::new(FailureKind::Conflict, why).hint("delete its tools first, or make another bundle")
 }
 
-fn no_bundle(id: Uuid) -> Failure {
+pub(super) fn no_bundle(id: Uuid) -> Failure {
     Failure::new(FailureKind::NotFound, format!("there is no bundle {id}"))
         .hint("PUT it first; GET /tools/bundles lists those there are")
 }
@@ -539,7 +558,14 @@ fn switching(what: &str, path: &str, enabled: bool) -> String {
     format!("{word} {what} {path}")
 }
 
-fn failed(err: io::Error) -> Failure {
+fn is_full(err: &io::Error) -> bool {
+    matches!(
+        err.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
+}
+
+pub(super) fn failed(err: io::Error) -> Failure {
     match err.kind() {
         io::ErrorKind::TimedOut => Failure::new(
             FailureKind::LockTimeout,
@@ -547,7 +573,7 @@ fn failed(err: io::Error) -> Failure {
         )
         .hint("try again; if it stays so, look for a glee that hangs")
         .retryable(),
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Failure::new(
+        _ if is_full(&err) => Failure::new(
             FailureKind::StorageFull,
             "the disk is full, so nothing was changed",
         )

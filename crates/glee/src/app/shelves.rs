@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::builtin;
+use crate::dialect::bundle::SCHEMA_VERSION;
 use crate::store::bundles::{Loaded, Switches};
 
 /// The bundle of a tool that no document of the store tells of: its slug, and what it is.
@@ -102,6 +103,7 @@ fn member(spec: Arc<ToolSpec>, key: Key, switches: &Switches) -> Member {
         },
         enabled: switches.has_tool(&key),
         keeper: Keeper::Given,
+        schema_version: SCHEMA_VERSION.to_string(),
         inputs: spec.inputs.source().clone(),
         outputs: spec.outputs.schema.as_ref().map(|it| it.source().clone()),
         how: match &spec.exec {

@@ -26,14 +26,19 @@ pub fn directory(path: &Path) -> io::Result<()> {
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let directory = parent(path)?;
     written(directory, bytes)?.persist(path)?;
-    File::open(directory)?.sync_all()
+    settle(directory)
 }
 
 /// Puts a file where none is; `AlreadyExists` when one is. When this returns, it is on disk.
 pub fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let directory = parent(path)?;
     written(directory, bytes)?.persist_noclobber(path)?;
-    File::open(directory)?.sync_all()
+    settle(directory)
+}
+
+/// Whether a directory can take one more small file; an `Err` says why not.
+pub fn has_room(directory: &Path) -> io::Result<()> {
+    written(directory, &[0; 4096]).map(|_| ())
 }
 
 fn written(directory: &Path, bytes: &[u8]) -> io::Result<NamedTempFile> {
@@ -45,6 +50,13 @@ fn written(directory: &Path, bytes: &[u8]) -> io::Result<NamedTempFile> {
         .set_permissions(Permissions::from_mode(0o600))?;
     file.as_file().sync_all()?;
     Ok(file)
+}
+
+/// Forces to disk what has changed in a directory. When that fails, it has changed all the same, and may be
+/// as it was after the next start: whoever asked for it must not be told that nothing happened.
+pub fn settle(directory: &Path) -> io::Result<()> {
+    let settled = File::open(directory).and_then(|it| it.sync_all());
+    settled.map_err(|err| io::Error::other(format!("it is done, but perhaps not on disk: {err}")))
 }
 
 fn parent(path: &Path) -> io::Result<&Path> {

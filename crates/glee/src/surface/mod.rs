@@ -2,6 +2,7 @@
 //! `mcp` and `rest`, `function` lists what `mcp` shows; otherwise no surface knows another.
 
 pub mod cli;
+mod exchange;
 mod function;
 pub mod http;
 pub mod mcp;

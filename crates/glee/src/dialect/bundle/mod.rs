@@ -1,5 +1,7 @@
 //! Tools of bundles: JSON documents to the model, and back.
 
+pub mod archive;
+mod function;
 mod http;
 pub mod wire;
 
@@ -140,6 +142,15 @@ pub fn read_bundle(text: &str) -> Result<(StoredBundle, Bundle), String> {
     Ok((stored, bundle))
 }
 
+/// A document that was kept elsewhere, read as if a client sent it.
+pub fn sent<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    let document = json::parse(text).map_err(|err| err.to_string())?;
+    match keeper(&document)? {
+        Keeper::Store => serde_json::from_value(document).map_err(|err| err.to_string()),
+        _ => Err("a newer glee has written it".to_owned()),
+    }
+}
+
 pub fn bundle(stored: &StoredBundle, keeper: Keeper) -> Result<Bundle, String> {
     Ok(Bundle {
         id: id(&stored.bundle_id).ok_or("its bundleID is no UUIDv7")?,
@@ -161,6 +172,22 @@ fn good_slug(slug: &str) -> Result<String, String> {
             "`{}` is no slug: {err}",
             glee_core::name::shorten(slug)
         )),
+    }
+}
+
+/// The document of a new bundle.
+pub fn stored_bundle(put: &PutBundle, id: Uuid, now: SystemTime) -> StoredBundle {
+    StoredBundle {
+        schema_version: SCHEMA_VERSION.to_string(),
+        bundle_id: id.to_string(),
+        slug: put.slug.clone(),
+        display_name: put.display_name.clone(),
+        description: put.description.clone(),
+        is_enabled: put.is_enabled,
+        created_at: written(now),
+        modified_at: written(now),
+        soft_deleted_at: None,
+        soft_deleted_boot: None,
     }
 }
 
@@ -290,6 +317,7 @@ pub fn member(
         },
         enabled: stored.is_enabled,
         keeper,
+        schema_version: stored.schema_version.clone(),
         inputs: stored.arg_schema.clone(),
         outputs: stored.output_schema.clone(),
         how: stored.how.clone().into(),
@@ -321,7 +349,7 @@ pub fn spec(
     };
     let read = match stored.kind {
         Kind::Http => http::read(stored, &inputs, around, &mut wrong),
-        Kind::Go => function(stored, around, &mut wrong),
+        Kind::Go => function::read(stored, around, &mut wrong),
     };
     let (Some(read), true) = (read, wrong.is_empty()) else {
         return Err(wrong);
@@ -364,29 +392,6 @@ struct Run {
     approval: Approval,
     annotations: Annotations,
     limits: Limits,
-}
-
-/// A function may do what it may do under its own name, and asks when it asks there.
-fn function(stored: &StoredTool, around: &Surroundings, wrong: &mut Vec<Wrong>) -> Option<Run> {
-    let wire: wire::Go = how(&stored.how, wrong)?;
-    let Some(native) = around.functions.get(&wire.go_func) else {
-        let why = format!("this program has no function `{}`", wire.go_func);
-        wrong.push(Wrong::new("/impl/goFunc", why));
-        return None;
-    };
-    Some(Run {
-        exec: native.exec.clone(),
-        format: native.outputs.format,
-        extract: None,
-        on_mismatch: OnMismatch::Fail,
-        permissions: native.permissions.clone(),
-        approval: native.approval.clone(),
-        annotations: native.annotations,
-        limits: Limits {
-            calls: calls(wire.max_calls_per_minute, wire.max_concurrent_calls),
-            ..native.limits
-        },
-    })
 }
 
 fn calls(per_minute: Option<NonZeroU32>, at_once: Option<NonZeroU32>) -> Calls {
@@ -442,6 +447,46 @@ fn digest(stored: &StoredTool) -> [u8; 32] {
     Sha256::digest(json::canonical(&whole)).into()
 }
 
+/// The documents that a bundle and a tool are kept in, written anew.
+pub fn bundle_document(bundle: &Bundle) -> StoredBundle {
+    StoredBundle {
+        schema_version: SCHEMA_VERSION.to_string(),
+        bundle_id: bundle.id.to_string(),
+        slug: bundle.slug.clone(),
+        display_name: bundle.title.clone(),
+        description: bundle.description.clone(),
+        is_enabled: bundle.enabled,
+        created_at: written(bundle.created_at),
+        modified_at: written(bundle.modified_at),
+        soft_deleted_at: None,
+        soft_deleted_boot: None,
+    }
+}
+
+pub fn tool_document(member: &Member) -> StoredTool {
+    StoredTool {
+        schema_version: SCHEMA_VERSION.to_string(),
+        tool_id: member.id.to_string(),
+        bundle_id: member.key.bundle.to_string(),
+        slug: member.key.slug.clone(),
+        version: member.key.version.clone(),
+        display_name: member.title.clone(),
+        description: member.description.clone(),
+        tags: member.tags.clone(),
+        kind: match member.kind {
+            "go" => Kind::Go,
+            _ => Kind::Http,
+        },
+        is_enabled: member.enabled,
+        is_built_in: None,
+        arg_schema: member.inputs.clone(),
+        output_schema: member.outputs.clone(),
+        how: member.how.as_object().cloned().unwrap_or_default(),
+        created_at: written(member.created_at),
+        modified_at: written(member.modified_at),
+    }
+}
+
 /// How a document is kept: for people, too.
 pub fn text(document: &impl serde::Serialize) -> Vec<u8> {
     let mut text = serde_json::to_vec_pretty(document).unwrap_or_default();
@@ -481,7 +526,7 @@ pub fn render_bundle(bundle: &Bundle) -> Value {
 /// A tool, as clients are told of it. `unusable` is why it cannot be called now.
 pub fn render_member(member: &Member, unusable: Option<&str>) -> Value {
     let mut out = json!({
-        "schemaVersion": SCHEMA_VERSION.to_string(),
+        "schemaVersion": member.schema_version,
         "toolID": member.id.to_string(),
         "bundleID": member.key.bundle.to_string(),
         "slug": member.key.slug,

@@ -97,6 +97,8 @@ pub struct PutBundle {
     // As in `PutTool`: what else stands in a document that somebody got from here.
     #[serde(default, rename = "bundleID")]
     pub bundle_id: Option<String>,
+    #[serde(default, rename = "schemaVersion")]
+    pub _schema_version: Option<String>,
     #[serde(default, rename = "isBuiltIn")]
     pub _is_built_in: Option<bool>,
     #[serde(default, rename = "createdAt")]

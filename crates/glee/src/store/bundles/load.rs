@@ -10,7 +10,7 @@ use glee_core::bundle::{Bundle, Keeper, Member};
 use glee_core::host::HostPattern;
 
 use super::file::{self, Stamp};
-use super::{BUNDLE, Bundles, SWITCHES, Switches, switches};
+use super::{BUNDLE, Bundles, SWITCHES, Switches, import, switches};
 use crate::dialect::bundle::wire::StoredTool;
 use crate::dialect::bundle::{self, Surroundings};
 
@@ -37,6 +37,13 @@ impl Bundles {
             switches: switches::read(&self.directory.join(SWITCHES))?,
             ..Loaded::default()
         };
+        if import::is_unfinished(&self.directory)
+            && let Err(err) = self.alone()
+            && import::is_unfinished(&self.directory)
+        {
+            let why = format!("an import that is not finished: {err}");
+            loaded.strays.push((".glee/bundles/.import".into(), why));
+        }
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.hosts != around.allowed_hosts || known.secrets != around.secrets {
             *known = Known {

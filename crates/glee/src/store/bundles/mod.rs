@@ -4,7 +4,9 @@
 //! writes whole files only. What somebody else put there and nothing can be made of is never touched.
 
 mod file;
+mod import;
 mod load;
+pub mod parcel;
 mod switches;
 
 use std::fs::{self, File};
@@ -80,6 +82,8 @@ impl Bundles {
             bundles: self,
             _lock: lock,
         };
+        // Whoever changes something sees all of what others have imported, also of those who died meanwhile.
+        alone.finish_import()?;
         if !self.is_tidy.load(Ordering::Relaxed) {
             alone.tidy()?;
             self.is_tidy.store(true, Ordering::Relaxed);
@@ -122,11 +126,14 @@ impl Alone<'_> {
         if !has_place(&home)? {
             return Err(io::Error::other(NO_DIRECTORY));
         }
-        if !home.is_dir() {
-            durable::directory(&home)?;
-            sync(home.parent())?;
+        if home.is_dir() {
+            return durable::replace(&home.join(BUNDLE), &bundle::text(stored));
         }
-        durable::replace(&home.join(BUNDLE), &bundle::text(stored))
+        durable::directory(&home)?;
+        sync(home.parent())
+            .and_then(|()| durable::replace(&home.join(BUNDLE), &bundle::text(stored)))
+            // Only when nothing is in it.
+            .inspect_err(|_| drop(fs::remove_dir(&home)))
     }
 
     pub fn tool(&self, key: &Key) -> io::Result<Found<StoredTool>> {
@@ -163,7 +170,7 @@ impl Alone<'_> {
     pub fn remove_tool(&self, key: &Key) -> io::Result<()> {
         let path = self.bundles.path(key);
         fs::remove_file(&path)?;
-        sync(path.parent())
+        durable::settle(&self.bundles.home(key.bundle))
     }
 
     pub fn switches(&self) -> io::Result<Switches> {
@@ -173,6 +180,19 @@ impl Alone<'_> {
     pub fn put_switches(&self, switches: &Switches) -> io::Result<()> {
         let path = self.bundles.directory.join(SWITCHES);
         durable::replace(&path, &bundle::text(switches))
+    }
+
+    pub fn has_room(&self) -> io::Result<()> {
+        durable::has_room(&self.bundles.directory)
+    }
+
+    /// Whether nothing has the place of a bundle.
+    pub fn is_free(&self, id: Uuid) -> io::Result<bool> {
+        match fs::symlink_metadata(self.bundles.home(id)) {
+            Ok(_) => Ok(false),
+            Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(true),
+            Err(err) => Err(err),
+        }
     }
 
     /// Another bundle that has this slug and is not deleted.
@@ -222,13 +242,14 @@ impl Alone<'_> {
             durable::replace(&path, text.as_bytes())?;
             return Ok(false);
         }
-        sync(home.parent())?;
+        durable::settle(&self.bundles.directory)?;
         Ok(true)
     }
 
     /// Takes away what those who died while they wrote have left: nobody else writes now.
     fn tidy(&self) -> io::Result<()> {
         remove_leftovers(&self.bundles.directory)?;
+        import::remove_staged(&self.bundles.directory)?;
         for home in load::homes(&self.bundles.directory)? {
             remove_leftovers(&home)?;
             // Only one that is empty goes.

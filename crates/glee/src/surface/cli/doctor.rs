@@ -9,10 +9,12 @@ use serde_json::{Value, json};
 use super::status::Status;
 use super::{Session, print};
 use crate::app::cage_without_project;
+use crate::dialect::bundle::Surroundings;
 use crate::dialect::problem::Severity;
 use crate::exec::find_interpreter;
 use crate::lint;
 use crate::project::Project;
+use crate::store::bundles::Bundles;
 use crate::store::journal::{self, Place};
 
 /// What was looked at, and what was found or is wrong.
@@ -146,9 +148,34 @@ fn of_project(project: &Project) -> Vec<Finding> {
         },
     };
     let mut findings = vec![root, ("tools", tools)];
+    findings.extend(bundles(project).map(|it| ("bundles", it)));
     findings.extend(secrets(project).map(|it| ("secrets", it)));
     findings.push(("audit", audit(project)));
     findings
+}
+
+/// Where there are any.
+fn bundles(project: &Project) -> Option<Result<String, String>> {
+    let loaded = match Bundles::new(project.bundles()).load(&Surroundings::default()) {
+        Ok(loaded) => loaded,
+        Err(err) => return Some(Err(err.to_string())),
+    };
+    let (bundles, tools) = (loaded.bundles.len(), loaded.members.len());
+    let strays = loaded.strays.iter();
+    let told: Vec<String> = strays.map(|(file, why)| format!("{file}: {why}")).collect();
+    match (told.is_empty(), bundles) {
+        (false, _) => Some(Err(format!(
+            "{} cannot be used, and is left as it is: {}",
+            print::plural(told.len(), "file"),
+            told.join("; ")
+        ))),
+        (true, 0) => None,
+        (true, _) => Some(Ok(format!(
+            "{}, {}",
+            print::plural(bundles, "bundle"),
+            print::plural(tools, "tool")
+        ))),
+    }
 }
 
 /// By name only, and only where tools declare some.

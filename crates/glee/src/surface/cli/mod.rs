@@ -2,6 +2,7 @@
 
 mod approvals;
 mod audit;
+mod bundle;
 mod call;
 mod connect;
 mod doctor;
@@ -86,6 +87,7 @@ enum Command {
     Export(export::Args),
     Call(call::Args),
     Tools(tools::Args),
+    Bundle(bundle::Args),
     Rules(rules::Args),
     Approvals(approvals::Args),
     Audit(audit::Args),
@@ -131,6 +133,7 @@ pub fn main() -> ExitCode {
         Command::Export(args) => export::run(&context, &args),
         Command::Call(args) => call::run(&context, &args),
         Command::Tools(args) => tools::run(&context, args),
+        Command::Bundle(args) => bundle::run(&context, args),
         Command::Rules(args) => rules::run(&context, &args),
         Command::Approvals(args) => approvals::run(&context, args),
         Command::Audit(args) => audit::run(&context, &args),

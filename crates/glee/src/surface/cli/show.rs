@@ -1,6 +1,7 @@
 //! `glee show`: everything a person wants to know before using a tool.
 
 use glee_core::model::{Approval, Origin, Standing, ToolSpec};
+use glee_core::outcome::FailureKind;
 use glee_core::permission::{Network, SecretNeed};
 use serde_json::{Value, json};
 
@@ -17,10 +18,25 @@ pub(super) struct Args {
 
 pub(super) fn run(session: &Session, args: &Args) -> anyhow::Result<Status> {
     let app = session.app(Stay::Briefly)?;
-    match app.tools().find(&args.name) {
-        Ok(spec) if session.json => print::json(&as_json(&spec))?,
-        Ok(spec) => print::out(&as_text(&spec))?,
-        Err(failure) => {
+    let tools = app.tools();
+    let found = tools.find(&args.name);
+    let kept = tools.place(&args.name).and_then(|it| it.spec.clone().ok());
+    match (found, kept) {
+        (Ok(spec), _) if session.json => print::json(&as_json(&spec))?,
+        (Ok(spec), _) => print::out(&as_text(&spec))?,
+        // What is switched off is looked at before it is switched on.
+        (Err(failure), Some(spec)) if failure.kind == FailureKind::Disabled => match session.json {
+            true => {
+                let mut shown = as_json(&spec);
+                shown["disabledReason"] = failure.message.into();
+                print::json(&shown)?;
+            }
+            false => {
+                print::out(&as_text(&spec))?;
+                print::note("note", "36", &failure.message);
+            }
+        },
+        (Err(failure), _) => {
             print::refusal(&failure, session.json)?;
             return Ok(status::of(failure.kind));
         }

@@ -86,6 +86,38 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     }
 }
 
+/// How an archive is called in headers.
+pub(super) const ZIP: &str = "application/zip";
+
+/// A body that says that it is an archive.
+pub(super) struct Zip(pub(super) Bytes);
+
+impl<S: Send + Sync> FromRequest<S> for Zip {
+    type Rejection = Refused;
+
+    async fn from_request(request: Request, state: &S) -> Result<Zip, Refused> {
+        let why = "send a ZIP archive, with Content-Type: application/zip";
+        body(request, state, ZIP, why).await.map(Zip)
+    }
+}
+
+/// A body of this kind, which it must say that it is.
+async fn body<S: Send + Sync>(
+    request: Request,
+    state: &S,
+    wanted: &str,
+    otherwise: &str,
+) -> Result<Bytes, Refused> {
+    let kind = request.headers().get(header::CONTENT_TYPE);
+    let kind = kind.and_then(|it| it.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    if !kind.eq_ignore_ascii_case(wanted) {
+        return Err(bad(otherwise.to_owned()));
+    }
+    let bytes = Bytes::from_request(request, state).await;
+    bytes.map_err(|err| bad(format!("the body cannot be read: {err}")))
+}
+
 /// A body that is JSON and says so. A page of another origin cannot send that without asking first.
 pub(super) struct Anything(pub(super) Value);
 
@@ -97,15 +129,8 @@ impl<S: Send + Sync> FromRequest<S> for Anything {
     type Rejection = Refused;
 
     async fn from_request(request: Request, state: &S) -> Result<Anything, Refused> {
-        let kind = request.headers().get(header::CONTENT_TYPE);
-        let kind = kind.and_then(|it| it.to_str().ok()).unwrap_or_default();
-        let kind = kind.split(';').next().unwrap_or_default().trim();
-        if !kind.eq_ignore_ascii_case("application/json") {
-            return Err(bad("send JSON, with Content-Type: application/json".into()));
-        }
-        let bytes = Bytes::from_request(request, state)
-            .await
-            .map_err(|err| bad(format!("the body cannot be read: {err}")))?;
+        let why = "send JSON, with Content-Type: application/json";
+        let bytes = body(request, state, "application/json", why).await?;
         let text = std::str::from_utf8(&bytes).map_err(|_| bad("the body is not text".into()))?;
         // Of two equal keys a person may have seen the other one.
         let value = json::parse(text).map_err(|err| bad(format!("the body is {err}")))?;

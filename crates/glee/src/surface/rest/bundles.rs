@@ -123,7 +123,7 @@ pub(super) fn operations(desk: &Desk) -> Vec<Operation> {
         Operation::new("GET", TOOL, "getTool", "A tool", get_tool, desk())
             .scope(Scope::ReadRegistry)
             .gives(200, "The tool", "Tool")
-            .fails(&[400, 404]),
+            .fails(&[400, 404, 409]),
         Operation::new(
             "PUT",
             TOOL,
@@ -366,7 +366,7 @@ async fn one(member: Arc<Member>, app: &Arc<App>) -> Value {
 
 impl Desk {
     /// It waits for other processes, and for the disk.
-    async fn change<T: Send + 'static>(
+    pub(super) async fn change<T: Send + 'static>(
         &self,
         by: Principal,
         change: impl FnOnce(&App, &Caller) -> Result<T, Failure> + Send + 'static,

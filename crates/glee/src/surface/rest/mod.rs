@@ -3,6 +3,7 @@
 mod answer;
 mod approvals;
 mod bundles;
+mod exchange;
 mod functions;
 mod health;
 mod invoke;
@@ -53,6 +54,7 @@ fn operations(app: &Arc<App>) -> Vec<Operation> {
         calls: Turnstile::new(MOST_CALLS, MOST_CALLS_OF_ONE),
     };
     let mut all = bundles::operations(&desk);
+    all.extend(exchange::operations(&desk));
     all.extend(tools::operations(&desk));
     all.extend(invoke::operations(&desk));
     all.extend(functions::operations(&desk));

@@ -88,6 +88,15 @@ fn answers() -> Map<String, Value> {
             }),
         ),
         "Bundles": list("bundles", "Bundle"),
+        "Imported": object(&["dryRun", "bundles"], json!({
+            "dryRun": {"type": "boolean"},
+            "bundles": {"type": "array", "items": object(&["from", "tools"], json!({
+                "from": object(&["bundleID", "slug"], json!({"bundleID": id(), "slug": text()})),
+                "bundleID": id(), "slug": text(),
+                "skipped": {"type": "string", "description": "Why it was left out"},
+                "tools": {"type": "array", "items": object(&["slug", "version"], json!({"slug": text(), "version": text()}))},
+            }))},
+        })),
         "Tool": object(
             &["schemaVersion", "toolID", "bundleID", "slug", "version", "name", "type", "isEnabled", "isBuiltIn", "argSchema", "impl", "createdAt", "modifiedAt"],
             json!({

@@ -1,6 +1,7 @@
 //! One operation of the API: how it is answered, and what is told of it. The router and the OpenAPI document
 //! are both made of the same list, so neither knows an operation that the other does not.
 
+use axum::extract::DefaultBodyLimit;
 use axum::routing::{MethodFilter, MethodRouter, on};
 use axum::{Router, handler::Handler};
 use schemars::JsonSchema;
@@ -18,16 +19,24 @@ pub(super) struct Operation {
     about: &'static str,
     scope: Option<Scope>,
     query: &'static [Param],
-    body: Option<Schema>,
+    body: Option<Sent>,
     responses: Vec<(u16, &'static str, Reply)>,
 }
 
 type Schema = fn(&mut SchemaGenerator) -> Value;
 
+/// What comes with a request.
+enum Sent {
+    Json(Schema),
+    /// Bytes of this media type.
+    Bytes(&'static str),
+}
+
 enum Reply {
     Nothing,
     Json(Value),
     Text(&'static str),
+    Bytes(&'static str),
 }
 
 impl Operation {
@@ -76,7 +85,16 @@ impl Operation {
     }
 
     pub(super) fn body<T: JsonSchema>(mut self) -> Operation {
-        self.body = Some(|generator| generator.subschema_for::<T>().to_value());
+        self.body = Some(Sent::Json(|generator| {
+            generator.subschema_for::<T>().to_value()
+        }));
+        self
+    }
+
+    /// A body of this media type, which may be as large as this.
+    pub(super) fn takes_bytes(mut self, kind: &'static str, most: usize) -> Operation {
+        self.body = Some(Sent::Bytes(kind));
+        self.answer = self.answer.layer(DefaultBodyLimit::max(most));
         self
     }
 
@@ -89,6 +107,11 @@ impl Operation {
 
     pub(super) fn gives_text(mut self, about: &'static str, kind: &'static str) -> Operation {
         self.responses.push((200, about, Reply::Text(kind)));
+        self
+    }
+
+    pub(super) fn gives_bytes(mut self, about: &'static str, kind: &'static str) -> Operation {
+        self.responses.push((200, about, Reply::Bytes(kind)));
         self
     }
 
@@ -136,6 +159,7 @@ impl Operation {
                 Reply::Text(kind) => {
                     response["content"][*kind] = json!({"schema": {"type": "string"}})
                 }
+                Reply::Bytes(kind) => response["content"][*kind] = bytes(),
             }
             responses.insert(status.to_string(), response);
         }
@@ -162,14 +186,19 @@ impl Operation {
             }
             None => out["security"] = json!([]),
         }
-        if let Some(body) = self.body {
-            out["requestBody"] = json!({
-                "required": true,
-                "content": {"application/json": {"schema": body(generator)}},
-            });
+        if let Some(body) = &self.body {
+            let content = match body {
+                Sent::Json(schema) => json!({"application/json": {"schema": schema(generator)}}),
+                Sent::Bytes(kind) => json!({*kind: bytes()}),
+            };
+            out["requestBody"] = json!({"required": true, "content": content});
         }
         out
     }
+}
+
+fn bytes() -> Value {
+    json!({"schema": {"type": "string", "format": "binary"}})
 }
 
 /// What a part of a path is.

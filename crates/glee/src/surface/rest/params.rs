@@ -28,6 +28,8 @@ pub(super) enum Kind {
     Size,
     Count,
     Seconds,
+    /// One of these words, the first unless it is said.
+    OneOf(&'static [&'static str]),
 }
 
 impl Param {
@@ -40,6 +42,7 @@ impl Param {
             Kind::Flag => json!({"type": "boolean", "default": false}),
             Kind::Size => json!({"type": "integer", "minimum": 1, "default": page::USUAL}),
             Kind::Count | Kind::Seconds => json!({"type": "integer", "minimum": 0}),
+            Kind::OneOf(words) => json!({"type": "string", "enum": words, "default": words[0]}),
         };
         let mut out = json!({
             "name": self.name, "in": "query", "description": self.about,
@@ -124,6 +127,18 @@ impl Query {
             Some("true") => Ok(true),
             Some(_) => Err(bad(name, "it is either true or false")),
         }
+    }
+
+    pub(super) fn one_of(
+        &self,
+        name: &str,
+        words: &[&'static str],
+    ) -> Result<&'static str, Failure> {
+        let said = self.text(name).unwrap_or(words[0]);
+        let known = words.iter().find(|it| **it == said);
+        known
+            .copied()
+            .ok_or_else(|| bad(name, &format!("it is one of {}", words.join(", "))))
     }
 
     pub(super) fn size(&self, name: &str) -> Result<usize, Failure> {

@@ -1,8 +1,9 @@
 //! glee dies, at every point where it writes. What is there afterwards is one of the stated states, and
 //! nothing runs twice.
 
+use std::fs;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 use glee::store::record::State;
 use serde_json::json;
@@ -17,17 +18,28 @@ const WRITES: &[&str] = &["flock", "fsync", "rename", "unlink"];
 
 /// Runs glee, which dies right before its n-th call of this kind. Gives whether it came so far.
 fn dies_at(stage: &Stage, syscall: &str, nth: usize, args: &[&str]) -> bool {
+    let status = struck(stage, syscall, "error=EIO:signal=KILL", nth, args).0;
+    status.signal() == Some(9) || status.code() == Some(128 + 9)
+}
+
+/// Runs glee, whose n-th call of this kind meets a fault. Gives whether it came so far.
+fn struck(
+    stage: &Stage,
+    syscall: &str,
+    fault: &str,
+    nth: usize,
+    args: &[&str],
+) -> (ExitStatus, bool) {
     let names = match syscall {
         "rename" => "?rename,?renameat,?renameat2,?link,?linkat",
         "unlink" => "?unlink,?unlinkat",
         other => other,
     };
+    let log = stage.scene.root.with_file_name("strace.log");
     let status = Command::new("strace")
-        .args(["-qq", "-o", "/dev/null", "-e", &format!("trace={names}")])
-        .args([
-            "-e",
-            &format!("inject={names}:error=EIO:signal=KILL:when={nth}"),
-        ])
+        .args(["-qq", "-e", &format!("trace={names}"), "-o"])
+        .arg(&log)
+        .args(["-e", &format!("inject={names}:{fault}:when={nth}")])
         .arg(GLEE)
         .args(args)
         .current_dir(&stage.scene.root)
@@ -38,7 +50,8 @@ fn dies_at(stage: &Stage, syscall: &str, nth: usize, args: &[&str]) -> bool {
         .stderr(Stdio::null())
         .status()
         .expect("strace is needed, in a package of that name");
-    status.signal() == Some(9) || status.code() == Some(128 + 9)
+    let log = fs::read_to_string(log).unwrap_or_default();
+    (status, log.contains("(INJECTED)"))
 }
 
 /// Calls `check` after each death of glee with these arguments, which `set` prepares.
@@ -145,6 +158,35 @@ fn ap_07_an_answer_that_dies_was_given_or_was_not() {
         },
     );
     assert!(deaths >= 3, "only {deaths} deaths");
+}
+
+/// `DU-03`: an answer on a disk that fails is given, or it is not and that is told.
+#[test]
+fn du_03_an_answer_on_a_disk_that_fails() {
+    let mut count = 0;
+    for fault in ["error=EIO", "error=ENOSPC", "error=EINTR"] {
+        for syscall in WRITES {
+            for nth in 1..100 {
+                let stage = Stage::new();
+                let id = stage.asked(&stage.app(), "a");
+                let words = ["approvals", "deny", &id.to_string(), "--reason", "no"];
+                let (status, fired) = struck(&stage, syscall, fault, nth, &words);
+                if !fired {
+                    break;
+                }
+                count += 1;
+                let at = format!("{syscall} {fault} {nth}: {status:?}");
+                assert_ne!(status.code(), Some(101), "{at}");
+                let state = stage.state(&stage.app(), id);
+                match status.success() {
+                    true => assert_eq!(state, State::Denied, "{at}"),
+                    false => assert!(matches!(state, State::Pending | State::Denied), "{at}"),
+                }
+                assert_eq!(stage.ran(), Vec::<String>::new(), "{at}");
+            }
+        }
+    }
+    assert!(count >= 6, "only {count} faults");
 }
 
 /// While the tool runs, the run is seen to be under way; when glee is killed, to be lost.

@@ -5,13 +5,16 @@ use std::fs;
 use std::thread;
 use std::time::Duration;
 
+use glee::app::App;
+use glee_core::port::Answer;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::{House, absent, said, tool};
 use crate::mcp::server::Served;
-use crate::support::Scene;
+use crate::support::{Scene, wiring};
 
-fn long(short: usize, long: usize) -> usize {
+pub(super) fn long(short: usize, long: usize) -> usize {
     match std::env::var_os("GLEE_LONG") {
         Some(_) => long,
         None => short,
@@ -19,7 +22,7 @@ fn long(short: usize, long: usize) -> usize {
 }
 
 /// A number that looks random and is the same in every run.
-fn scattered(seed: u64) -> u64 {
+pub(super) fn scattered(seed: u64) -> u64 {
     let mut x = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
     x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -105,6 +108,21 @@ fn l13_exactly_one_winner_per_key() {
     assert!(!again.said().contains("is not used"), "{}", again.said());
 }
 
+const IMPORT: &str = "POST /tools/bundles/import";
+const ZIP: &str = "application/zip";
+
+/// Two bundles in an archive, called like nobody else.
+fn two(ids: [Uuid; 2]) -> Vec<u8> {
+    let slugs = ids.map(|it| format!("i{}", it.simple()));
+    super::zip::good(&[(ids[0], &slugs[0]), (ids[1], &slugs[1])])
+}
+
+fn nobody() -> Answer {
+    Answer::Nobody {
+        hint: String::new(),
+    }
+}
+
 /// `DU-01`, L3: what was acknowledged is there after a kill, at whatever moment it came.
 #[test]
 fn du_01_nothing_acknowledged_is_lost() {
@@ -118,6 +136,7 @@ fn du_01_nothing_acknowledged_is_lost() {
     } = house;
     drop(served);
     let mut expected: BTreeMap<String, bool> = BTreeMap::new();
+    let mut imported: Vec<Uuid> = Vec::new();
     let home = scene.root.join(format!(".glee/bundles/{bundle}"));
     for cycle in 0..cycles {
         let served = Served::guarded(&scene);
@@ -143,10 +162,20 @@ fn du_01_nothing_acknowledged_is_lost() {
                 _ => expected.remove(&slug),
             };
         }
+        if cycle % 5 == 0 {
+            let ids = [Uuid::now_v7(), Uuid::now_v7()];
+            let reply = served.rest_bytes_of(IMPORT, &owner, ZIP, &two(ids));
+            assert_eq!(reply.status, 200, "cycle {cycle}: {reply:?}");
+            imported.extend(ids);
+        }
         // One more, whose answer nobody waits for; either it is done or it is not.
         let unsure = format!("u{cycle}");
+        let both = [Uuid::now_v7(), Uuid::now_v7()];
         let line = format!("PUT {}", tool(bundle, &unsure, "1"));
-        let stream = served.rest_stream(&line, &owner, &[], &absent());
+        let stream = match cycle % 2 {
+            0 => served.rest_stream(&line, &owner, &[], &absent()),
+            _ => served.send_bytes(IMPORT, &owner, ZIP, &two(both)),
+        };
         thread::sleep(Duration::from_micros(scattered(cycle as u64) & 0x7fff));
         drop(served);
         drop(stream);
@@ -161,6 +190,16 @@ fn du_01_nothing_acknowledged_is_lost() {
             .filter(|it| it.starts_with('t'))
             .collect();
         assert_eq!(there.len(), expected.len(), "cycle {cycle}: {there:?}");
+        // Whoever looks next sees all of an import, or nothing.
+        let tools = App::open(scene.project(), wiring(Default::default(), nobody())).unwrap();
+        let tools = tools.tools();
+        let of = |id: &Uuid| tools.members().filter(|it| it.key.bundle == *id).count();
+        let there = both.map(|id| of(&id));
+        assert!(
+            there == [0, 0] || there == [2, 2],
+            "cycle {cycle}: {there:?}"
+        );
+        assert!(imported.iter().all(|it| of(it) == 2), "cycle {cycle}");
         if let Ok(text) = fs::read_to_string(home.join(format!("{unsure}@1.json"))) {
             assert!(
                 serde_json::from_str::<Value>(&text).is_ok(),
@@ -172,14 +211,12 @@ fn du_01_nothing_acknowledged_is_lost() {
     let served = Served::guarded(&scene);
     let line = format!("PUT {}", tool(bundle, "last", "1"));
     assert_eq!(served.rest(&line, &owner, &[], &absent()).status, 201);
-    let left = fs::read_dir(&home).unwrap().filter(|it| {
-        it.as_ref()
-            .unwrap()
-            .file_name()
-            .to_string_lossy()
-            .starts_with(".new-")
-    });
-    assert_eq!(left.count(), 0);
+    for directory in [&home, home.parent().unwrap()] {
+        for entry in fs::read_dir(directory).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            assert!(!name.starts_with('.') || name == ".lock", "{name} was left");
+        }
+    }
     let verified = crate::mcp::server::glee(&scene, &["audit", "verify"]);
     assert!(!verified.is_empty());
 }

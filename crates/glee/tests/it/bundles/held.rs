@@ -191,7 +191,11 @@ fn documents_of_others_and_of_later_are_read() {
             &format!("PATCH {path}"),
             json!({"isEnabled": false}),
         );
-        house.expect(200, &format!("GET {path}"), Value::Null);
+        let version = if status == 200 { "1" } else { "1.1" };
+        eventually("it is read, whoever wrote it", || {
+            let told = house.expect(200, &format!("GET {path}"), Value::Null);
+            told["schemaVersion"] == version
+        });
     }
 }
 

@@ -2,6 +2,9 @@
 
 mod api;
 mod crash;
+mod disk;
+mod exchange;
+mod faults;
 mod held;
 mod http;
 mod pages;
@@ -9,6 +12,7 @@ mod referee;
 mod rules;
 mod search;
 mod store;
+mod zip;
 
 use std::fs;
 use std::path::PathBuf;

@@ -98,6 +98,24 @@ fn st_09_strays_are_told_and_left_alone() {
         &format!("GET {}", tool(bundle, "good", "1")),
         Value::Null,
     );
+    // Whoever looks for one is told, and so is whoever looks after the project.
+    let told = house.expect(
+        409,
+        &format!("GET {}", tool(bundle, "torn", "1")),
+        Value::Null,
+    );
+    assert!(told.to_string().contains("cannot be used"), "{told}");
+    house.expect(
+        404,
+        &format!("GET {}", tool(bundle, "none", "1")),
+        Value::Null,
+    );
+    let doctor = house.scene.glee(&["doctor"]);
+    let said = crate::support::stdout(&doctor);
+    assert!(
+        said.contains("torn@1.json") && said.contains("link@1.json"),
+        "{said}"
+    );
     // Nothing takes their place.
     for slug in [
         "torn",
@@ -122,7 +140,7 @@ fn st_09_strays_are_told_and_left_alone() {
         house
             .ask(&format!("GET {}", tool(bundle, "good", "1")), Value::Null)
             .status
-            == 404
+            == 409
     });
     house.expect(
         409,
@@ -185,7 +203,9 @@ fn du_05_newer_documents_are_only_read() {
     assert_eq!(change().status, 409, "{:?}", change());
     house.expect(409, &format!("DELETE {at}"), Value::Null);
     house.expect(409, &format!("PUT {at}"), absent());
-    house.expect(200, &format!("GET {at}"), Value::Null);
+    eventually("it tells its own version", || {
+        house.expect(200, &format!("GET {at}"), Value::Null)["schemaVersion"] == "2"
+    });
     assert_eq!(fs::read_to_string(&path).unwrap(), newer);
     let own = house.directory(bundle).join("bundle.json");
     let newer = fs::read_to_string(&own).unwrap().replace(
@@ -329,6 +349,14 @@ fn leftovers_of_the_dead_are_taken_away() {
     fs::write(home.join(".new-abc"), "{").unwrap();
     let empty = scene.root.join(format!(".glee/bundles/{}", Uuid::now_v7()));
     fs::create_dir_all(&empty).unwrap();
+    // One import that did not come to its end, and one that did and was not put in its place.
+    let (torn, whole) = (Uuid::now_v7(), Uuid::now_v7());
+    let file = format!(".glee/bundles/.import-new/{torn}/bundle.json");
+    let staged = scene.write(&file, "{");
+    let text = json!({"schemaVersion": "1", "bundleID": whole.to_string(), "slug": "whole", "isEnabled": true,
+        "createdAt": "2024-05-14T13:44:00Z", "modifiedAt": "2024-05-14T13:44:00Z"});
+    let file = format!(".glee/bundles/.import/{whole}/bundle.json");
+    let committed = scene.write(&file, &text.to_string());
     let house = House::with(scene, "");
     house.expect(
         201,
@@ -337,6 +365,16 @@ fn leftovers_of_the_dead_are_taken_away() {
     );
     assert_eq!(house.files(id), ["bundle.json"]);
     assert!(!empty.exists());
+    assert_eq!(house.files(whole), ["bundle.json"]);
+    assert!(!house.directory(torn).exists());
+    for parent in [staged, committed]
+        .iter()
+        .flat_map(|it| it.ancestors().skip(1).take(2))
+    {
+        assert!(!parent.exists(), "{}", parent.display());
+    }
+    let list = house.expect(200, "GET /tools/bundles", Value::Null);
+    assert!(list.to_string().contains("\"whole\""), "{list}");
 }
 
 /// A function that the program has runs under the name of a stored tool, held to its own permissions.
@@ -347,6 +385,7 @@ fn functions_of_the_program() {
     #[derive(serde::Deserialize, schemars::JsonSchema)]
     struct Numbers {
         /// One number
+        #[schemars(range(max = 100))]
         a: i64,
         /// The other
         b: i64,
@@ -409,4 +448,7 @@ fn functions_of_the_program() {
     };
     assert_eq!(call(json!({"a": 2})).unwrap().value, 3);
     assert!(call(json!({"a": "2"})).is_err());
+    // The stored schema allows it; the function's own does not.
+    let refused = call(json!({"a": 101})).unwrap_err();
+    assert_eq!(refused.kind.code(), "INVALID_INPUT", "{refused:?}");
 }

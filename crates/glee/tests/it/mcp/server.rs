@@ -222,7 +222,7 @@ impl Served {
         Served::begin(command(scene, args).envs(env))
     }
 
-    fn begin(command: &mut Command) -> Served {
+    pub(crate) fn begin(command: &mut Command) -> Served {
         let mut child = command.stdin(Stdio::null()).spawn().unwrap();
         let said = drain(child.stderr.take().unwrap());
         let mut served = Served {
@@ -313,6 +313,26 @@ impl Served {
         let mut stream = self.rest_stream(line, token, more, body);
         let mut bytes = Vec::new();
         let _ = stream.read_to_end(&mut bytes);
+        parse(&bytes)
+    }
+
+    /// The same, with a body of another kind, and the answer left on the connection.
+    pub(crate) fn send_bytes(&self, line: &str, token: &str, kind: &str, body: &[u8]) -> TcpStream {
+        let authorization = format!("Bearer {token}");
+        let headers = [
+            ("Host", self.address.as_str()),
+            ("Content-Type", kind),
+            ("Authorization", &authorization),
+        ];
+        let headers = headers.map(|it| (it.0.to_owned(), it.1.to_owned()));
+        send(&self.address, line, &headers, body)
+    }
+
+    pub(crate) fn rest_bytes_of(&self, line: &str, token: &str, kind: &str, body: &[u8]) -> Reply {
+        let mut bytes = Vec::new();
+        let _ = self
+            .send_bytes(line, token, kind, body)
+            .read_to_end(&mut bytes);
         parse(&bytes)
     }
 
