@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use glee_core::outcome::{Failure, FailureKind};
+use glee_core::outcome::{Failure, FailureKind, head};
 use glee_core::port::Caller;
 use rmcp::RoleServer;
 use rmcp::model::CallToolResult;
 use rmcp::service::RequestContext;
 use serde_json::{Map, Value};
 
-use super::result::{self, head};
+use super::result;
 use super::{Server, broken};
 use crate::review::{Created, Proposal};
 

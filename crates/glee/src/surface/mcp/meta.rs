@@ -5,12 +5,12 @@ use std::sync::LazyLock;
 
 use glee_core::catalog::offer;
 use glee_core::name::visible;
-use glee_core::outcome::{Failure, FailureKind};
+use glee_core::outcome::{Failure, FailureKind, head};
 use glee_core::schema::{Schema, sentence};
 use rmcp::model::{CallToolResult, MetaObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
-use super::result::{self, Shelf, head};
+use super::result::{self, Shelf};
 use super::shown::{Entry, Shown};
 use crate::app::{App, Listed};
 use crate::dialect::signature;
