@@ -73,13 +73,15 @@ async fn embedded(root: &Path, transport: &str, port: u16) {
         return;
     }
     let settings = Settings {
-        listen: SocketAddr::from(([127, 0, 0, 1], port)),
+        listen: Some(SocketAddr::from(([127, 0, 0, 1], port))),
+        socket: None,
         hosts: Vec::new(),
         tokens: Some(Tokens::of(root).unwrap()),
+        bears: Default::default(),
     };
     let bound = http::bind(settings).await.unwrap();
     let server = Server::new(app, Principal::usual("mcp"));
-    bound.serve(server, std::future::pending()).await.unwrap();
+    bound.serve(server, std::future::pending()).await;
 }
 
 struct Echo;

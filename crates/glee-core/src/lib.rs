@@ -37,4 +37,5 @@ pub mod shape;
 pub mod shell;
 pub mod slug;
 pub mod template;
+pub mod turn;
 pub mod url_template;

@@ -15,6 +15,7 @@ use crate::port::Function;
 use crate::rule::condition::Condition;
 use crate::schema::Schema;
 use crate::template::{Template, ValueTemplate};
+use crate::turn::Calls;
 use crate::url_template::UrlTemplate;
 
 #[derive(Clone, Debug)]
@@ -46,10 +47,14 @@ impl ToolSpec {
     /// The directory that is the tool's own, with all that lies in it. A tool of a bundle is one document
     /// among others and has none.
     pub fn directory(&self) -> Option<&Path> {
-        match self.source.extension().is_some_and(|it| it == "json") {
+        match self.is_of_bundle() {
             true => None,
             false => self.source.parent(),
         }
+    }
+
+    pub fn is_of_bundle(&self) -> bool {
+        self.source.extension().is_some_and(|it| it == "json")
     }
 }
 
@@ -364,6 +369,8 @@ pub struct Limits {
     pub timeout: Duration,
     /// Kept of stdout, of stderr and of an HTTP body, each.
     pub output_bytes: usize,
+    /// Of the body of a request that glee makes.
+    pub sent_bytes: Option<usize>,
     /// Processor time of the whole tree; only the deadline unless given.
     pub cpu: Option<Duration>,
     /// Bytes of memory of the whole tree.
@@ -376,6 +383,7 @@ pub struct Limits {
     pub file_size: u64,
     /// Bytes of the private /tmp.
     pub scratch: u64,
+    pub calls: Calls,
 }
 
 impl Default for Limits {
@@ -383,12 +391,14 @@ impl Default for Limits {
         Limits {
             timeout: Duration::from_secs(30),
             output_bytes: 1 << 20,
+            sent_bytes: None,
             cpu: None,
             memory: 1 << 30,
             processes: 128,
             open_files: 1024,
             file_size: 1 << 30,
             scratch: 64 << 20,
+            calls: Calls::default(),
         }
     }
 }

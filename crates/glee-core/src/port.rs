@@ -49,6 +49,14 @@ pub trait Party: Send + Sync {
     /// Hears how far the tool is, and what it says meanwhile.
     fn hear(&self, note: Note);
 
+    /// Whether to hear also what the tool prints, while it does.
+    fn hears_output(&self) -> bool {
+        false
+    }
+
+    /// Hears what the tool prints, without secrets, and where in all of it that stands.
+    fn hear_output(&self, _offset: u64, _text: String) {}
+
     /// Is asked for what the call lacks.
     fn supply<'a>(&'a self, asked: &'a [Asked]) -> Later<'a, Supply>;
 
@@ -336,6 +344,12 @@ pub trait Observer: Send + Sync {
 
 pub trait Clock: Send + Sync {
     fn now(&self) -> SystemTime;
+
+    /// Time that only goes on, from some moment on.
+    fn elapsed(&self) -> Duration {
+        let now = self.now().duration_since(SystemTime::UNIX_EPOCH);
+        now.unwrap_or_default()
+    }
 
     /// A clock that nobody can set; nothing where there is none.
     fn boot(&self) -> Option<Boot> {

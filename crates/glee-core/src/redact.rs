@@ -159,6 +159,87 @@ impl Redactor {
     }
 }
 
+/// Text that comes in pieces. A secret may be broken between two, so what could be the beginning of one is held
+/// back until it is known.
+pub struct Pieces {
+    redactor: Redactor,
+    longest: usize,
+    held: Vec<u8>,
+}
+
+impl Pieces {
+    pub fn new(redactor: Redactor) -> Pieces {
+        Pieces {
+            longest: redactor.needles.iter().map(String::len).max().unwrap_or(1),
+            redactor,
+            held: Vec::new(),
+        }
+    }
+
+    /// What can be told when this has come.
+    pub fn push(&mut self, bytes: &[u8]) -> String {
+        self.held.extend_from_slice(bytes);
+        let mut told = Vec::new();
+        let mut at = 0;
+        let mut known = self.known(at);
+        if let Some(search) = &self.redactor.search {
+            for found in search.find_iter(&self.held) {
+                if found.start() >= known {
+                    break;
+                }
+                told.extend_from_slice(&self.held[at..found.start()]);
+                told.extend_from_slice(self.redactor.marks[found.pattern()].as_bytes());
+                at = found.end();
+                known = self.known(at);
+            }
+        }
+        if at < known {
+            let end = at + whole_characters(&self.held[at..known]);
+            told.extend_from_slice(&self.held[at..end]);
+            at = end;
+        }
+        self.held.drain(..at);
+        String::from_utf8_lossy(&told).into_owned()
+    }
+
+    /// Where, from here on, a secret may have begun whose rest is still to come. One that begins before that
+    /// stands here as a whole.
+    fn known(&self, at: usize) -> usize {
+        let first = (self.held.len() + 1).saturating_sub(self.longest).max(at);
+        let begins = |from: &usize| {
+            let rest = &self.held[*from..];
+            let needles = self.redactor.needles.iter();
+            needles
+                .map(String::as_bytes)
+                .any(|it| it.len() > rest.len() && it.starts_with(rest))
+        };
+        let held = self.held.len();
+        (first..held).find(begins).unwrap_or(held)
+    }
+
+    /// What is left when nothing more comes. It may have been cut anywhere.
+    pub fn finish(&mut self) -> String {
+        let text = String::from_utf8_lossy(&std::mem::take(&mut self.held)).into_owned();
+        self.redactor.cut_text(text)
+    }
+}
+
+/// How many of these bytes are no part of a character whose rest is still to come.
+fn whole_characters(bytes: &[u8]) -> usize {
+    for back in 1..=bytes.len().min(3) {
+        let at = bytes.len() - back;
+        let length = match bytes[at] {
+            0x80..=0xBF => continue,
+            0xC0..=0xDF => 2,
+            0xE0..=0xEF => 3,
+            0xF0..=0xFF => 4,
+            _ => 1,
+        };
+        return if length > back { at } else { bytes.len() };
+    }
+    bytes.len()
+}
+
 /// Whether a secret occurs by chance.
 pub fn is_short(secret: &Secret) -> bool {
     secret.reveal().len() < SHORTEST
@@ -330,6 +411,35 @@ mod tests {
         );
         assert_eq!(redactor("abc").text("abcabc".into()), "abcabc");
         assert_eq!(redactor("").text("abc".into()), "abc");
+    }
+
+    #[test]
+    fn a_secret_broken_anywhere_is_found() {
+        let (secret, text) = (
+            "supersecret-ü",
+            "aß supersecret-ü, superb, c3VwZXJzZWNyZXQtw7w and supersec",
+        );
+        let whole = redactor(secret).cut_text(text.to_owned());
+        assert!(!whole.contains(secret), "{whole}");
+        for size in 1..text.len() {
+            let mut pieces = Pieces::new(redactor(secret));
+            let mut told = String::new();
+            for piece in text.as_bytes().chunks(size) {
+                told += &pieces.push(piece);
+                assert!(!told.contains("supersec"), "{told}");
+            }
+            told += &pieces.finish();
+            assert_eq!(told, whole, "in pieces of {size}");
+        }
+        // What cannot be one is told at once.
+        let mut pieces = Pieces::new(redactor(secret));
+        assert_eq!(pieces.push(b"first\nsup"), "first\n");
+        assert_eq!(pieces.push(b"er"), "");
+        assert_eq!(pieces.push(b"b"), "superb");
+        let mut idle = Pieces::new(Redactor::new(&SecretValues::new()));
+        assert_eq!(idle.push("aß".as_bytes()), "aß");
+        assert_eq!(idle.push(&"ß".as_bytes()[..1]), "");
+        assert_eq!(idle.push(&"ß".as_bytes()[1..]), "ß");
     }
 
     #[test]

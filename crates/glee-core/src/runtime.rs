@@ -18,10 +18,12 @@ use crate::port::{Clock, Consent, Executor, Matter, Observer, Ready, Using};
 use crate::redact::Redactor;
 use crate::secret::SecretValues;
 use crate::shape::shape;
+use crate::turn::Turns;
 
 pub struct Runtime {
     pub catalog: Catalog,
     pub gate: Gate,
+    pub turns: Turns,
     pub executor: Arc<dyn Executor>,
     pub observers: Vec<Arc<dyn Observer>>,
     pub clock: Arc<dyn Clock>,
@@ -106,6 +108,15 @@ impl Runtime {
         // Also what is refused is recorded, and an argument may hold a secret.
         let redactor = Redactor::new(&self.gate.secrets_of(&spec));
         record.args = redactor.map(record.args);
+        // Examples of a tool that a person looks at are no calls of it.
+        let turns = match admission {
+            Admission::Call => Some(&self.turns),
+            Admission::Trial(_) => None,
+        };
+        let spent = turns.map(|it| it.check(&spec.name, spec.limits.calls, self.clock.elapsed()));
+        if let Some(Err(failure)) = spent {
+            return Err(self.refuse(&record, failure).await);
+        }
         let mut hearing = Hearing {
             runtime: self,
             redactor: &redactor,
@@ -120,6 +131,12 @@ impl Runtime {
             Err(failure) => return Err(self.refuse(&record, redactor.failure(failure)).await),
         };
         record.args = redactor.map(admitted.args().clone());
+        let (name, calls) = (&admitted.spec().name, admitted.spec().limits.calls);
+        let turn = turns.map(|it| it.take(name, calls, self.clock.elapsed()));
+        let _turn = match turn.transpose() {
+            Ok(turn) => turn,
+            Err(failure) => return Err(self.refuse(&record, failure).await),
+        };
         let Ready { held, run } = match self.executor.hold(&admitted).await {
             Ok(ready) => ready,
             Err(failure) => return Err(self.refuse(&record, redactor.failure(failure)).await),

@@ -24,16 +24,17 @@ use glee_core::policy::{
     AgentCeiling, Asking, Case, ManifestApproval, Rule, Rules, Verdict, objections,
 };
 use glee_core::port::{
-    Approver, Caller, Cancel, Clock, Files, Party, Reviews as _, Secrets, Waits,
+    Approver, Caller, Cancel, Clock, Files, Observer, Party, Reviews as _, Secrets, Waits,
 };
 use glee_core::resource::Contents;
 use glee_core::rule;
 use glee_core::rule::autonomy::{Autonomy, Level};
 use glee_core::rule::permit::AllowedPermissions;
 use glee_core::runtime::Runtime;
+use glee_core::turn::Turns;
 use glee_sandbox::{Confinement, Sandbox};
 use rustix::fs::{Access, access};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use thiserror::Error;
 use uuid::Uuid;
 
@@ -54,10 +55,14 @@ use crate::exec::http::{HttpExec, HttpPolicy};
 use crate::exec::{self, Cage, Egress, Executors, Stay};
 use crate::native::Unfit;
 use crate::observe::audit::{self, Audit, Settings};
+pub use crate::observe::log::{Form as LogForm, Level as LogLevel, Log};
+use crate::observe::metrics::Metrics;
+use crate::observe::traces::Traces;
 use crate::project::Project;
 use crate::store::approvals::Approvals;
 use crate::store::bundles::Bundles;
 use crate::store::paths::Paths;
+use crate::store::results::Results;
 use crate::store::reviews::Reviews;
 use crate::store::usage::Usage;
 use crate::store::{digest, documents, manifests, resources, state};
@@ -89,6 +94,9 @@ pub struct App {
     mcp: Mcp,
     ledger: Arc<Ledger>,
     audit: Arc<Audit>,
+    metrics: Arc<Metrics>,
+    traces: Option<Arc<Traces>>,
+    log: Option<Arc<Log>>,
     elicitation: ArcSwap<Elicitation>,
     running: Running,
     digests: Mutex<Digests>,
@@ -97,6 +105,7 @@ pub struct App {
     allowed_permissions: Option<String>,
     bundles: Bundles,
     usage: Usage,
+    results: Results,
     /// One change of the catalog at a time.
     changing: Mutex<()>,
     index: RwLock<Indexed>,
@@ -147,6 +156,8 @@ pub struct Wiring {
     /// The only permissions that tools may need, with commas between; any unless given.
     pub allowed_permissions: Option<String>,
     pub clock: Arc<dyn Clock>,
+    /// Hears of every call, too.
+    pub log: Option<Arc<Log>>,
     /// Where the key of the audit is kept, from the project's root; where glee keeps such things unless
     /// given.
     pub state: Option<PathBuf>,
@@ -163,6 +174,7 @@ impl Wiring {
             natives: Vec::new(),
             allowed_permissions: allowed_permissions(),
             clock: Arc::new(SystemClock::new()),
+            log: None,
             state: None,
         }
     }
@@ -221,6 +233,13 @@ impl App {
                 Fsync::Always => audit::Fsync::Always,
             },
         }));
+        let metrics = Arc::new(Metrics::default());
+        let traces = config.traces.clone().map(|it| Arc::new(Traces::new(it)));
+        let mut observers: Vec<Arc<dyn Observer>> = vec![metrics.clone()];
+        observers.extend(wiring.log.iter().map(|it| it.clone() as _));
+        observers.extend(traces.iter().map(|it| it.clone() as _));
+        // The others hear also what it cannot take.
+        observers.push(audit.clone());
         let runtime = Runtime {
             catalog: Catalog::new(load(
                 &project,
@@ -239,8 +258,9 @@ impl App {
                 secrets: wiring.secrets,
                 reviews: reviewed.clone(),
             },
+            turns: Turns::new(config.calls),
             executor: Arc::new(Executors::new(http, cage.clone(), wiring.stay)),
-            observers: vec![audit.clone()],
+            observers,
             clock: wiring.clock,
         };
         let digests = Mutex::new(Digests::of(runtime.catalog.snapshot()));
@@ -254,6 +274,9 @@ impl App {
             mcp: config.mcp,
             ledger,
             audit,
+            metrics,
+            traces,
+            log: wiring.log,
             running: Running::new(),
             elicitation: ArcSwap::from_pointee(config.approvals.elicitation),
             allowed_permissions: wiring.allowed_permissions,
@@ -261,6 +284,7 @@ impl App {
             reviewed,
             bundles,
             usage,
+            results: Results::default(),
             changing: Mutex::default(),
             index: RwLock::default(),
         })
@@ -297,6 +321,7 @@ impl App {
         if let Ok(config) = &config {
             let rules = rules(config, self.allowed_permissions.as_deref());
             self.runtime.gate.rules.replace(rules);
+            self.runtime.turns.replace(config.calls);
             self.elicitation
                 .store(Arc::new(config.approvals.elicitation));
             // Under a config that cannot be read the tools that come with glee are those there were.
@@ -459,6 +484,31 @@ impl App {
     /// Takes back the calls that run, and waits until their ends are recorded.
     pub async fn stop(&self) {
         self.running.stop().await;
+        let (traces, log) = (self.traces.clone(), self.log.clone());
+        let told = tokio::task::spawn_blocking(move || {
+            traces.iter().for_each(|it| it.flush());
+            log.iter().for_each(|it| it.flush());
+        });
+        let _ = told.await;
+    }
+
+    /// Results that were too large for their callers.
+    pub fn results(&self) -> &Results {
+        &self.results
+    }
+
+    /// Tells of something that is wrong on disk and keeps nobody from going on.
+    pub(crate) fn warn(&self, problem: &str) {
+        match &self.log {
+            Some(log) => log.say(LogLevel::Warn, "problem", &json!({"text": problem})),
+            None => warn(problem),
+        }
+    }
+
+    /// Counts of calls since the start, as Prometheus reads them.
+    pub fn metrics(&self) -> String {
+        let tools = self.tools().tools().count();
+        self.metrics.text(tools, self.running.count())
     }
 
     /// Why no call could be made now, if none could.
@@ -679,8 +729,7 @@ fn standing_rules(project: &Project) -> Result<Vec<standing::Standing>, OpenErro
     })
 }
 
-/// Tells of something that is wrong on disk and keeps nobody from going on.
-pub(crate) fn say(problem: &str) {
+fn warn(problem: &str) {
     let shown: String = problem
         .chars()
         .map(|c| if is_invisible(c) { '\u{FFFD}' } else { c })

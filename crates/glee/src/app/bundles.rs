@@ -14,7 +14,7 @@ use glee_core::search::{Hit, Index, Rank};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{App, Surroundings, around, say, shelves};
+use super::{App, Surroundings, around, shelves};
 use crate::config::Config;
 use crate::dialect::bundle::wire::{PutBundle, PutTool, StoredBundle, StoredTool, Uptime};
 use crate::dialect::bundle::{self, SCHEMA_VERSION, Wrong, sentence, written};
@@ -395,7 +395,7 @@ impl App {
     /// disk is only told.
     fn take_in_bundles(&self) {
         if let Err(err) = self.reload() {
-            say(&err.to_string());
+            self.warn(&err.to_string());
         }
     }
 

@@ -1,6 +1,6 @@
 //! What a call takes from the machine: its clocks, and the environment of glee's own process.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use glee_core::port::{Boot, Clock, Secrets};
 use glee_core::secret::Secret;
@@ -21,6 +21,7 @@ impl Secrets for Environment {
 }
 
 pub(super) struct SystemClock {
+    began: Instant,
     boot_id: Option<String>,
 }
 
@@ -28,6 +29,7 @@ impl SystemClock {
     pub(super) fn new() -> SystemClock {
         let read = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
         SystemClock {
+            began: Instant::now(),
             boot_id: read.ok().map(|it| it.trim().to_owned()),
         }
     }
@@ -36,6 +38,10 @@ impl SystemClock {
 impl Clock for SystemClock {
     fn now(&self) -> SystemTime {
         SystemTime::now()
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.began.elapsed()
     }
 
     fn boot(&self) -> Option<Boot> {

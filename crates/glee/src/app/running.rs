@@ -35,6 +35,11 @@ impl Running {
         Call(self)
     }
 
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        *self.count.borrow()
+    }
+
     /// Also when glee is to stop.
     pub(super) fn or_stopped(&self, gone: Cancel) -> Cancel {
         let mut stopping = self.stopping.subscribe();

@@ -2,10 +2,13 @@
 
 mod builtins;
 mod rules;
+mod server;
 pub mod standing;
+mod telemetry;
 
 use std::collections::BTreeSet;
 use std::io;
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -15,10 +18,12 @@ use glee_core::permission::{Ceiling, Network};
 use glee_core::rule::autonomy::Level;
 use glee_core::rule::custom::CustomRule;
 use glee_core::schema::Schema;
+use glee_core::turn::Calls;
 use glee_sandbox::is_placeholder;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
+use url::Url;
 
 use crate::builtin::Settings;
 use crate::dialect::document;
@@ -29,6 +34,9 @@ use crate::dialect::yaml::Node;
 use builtins::WireBuiltins;
 pub use rules::PrinciplesService;
 use rules::{WireAutonomy, WirePrinciples, WireRule};
+pub use server::Server;
+use server::WireServer;
+use telemetry::WireTelemetry;
 
 #[derive(Clone, Debug, Default)]
 pub struct Config {
@@ -50,6 +58,11 @@ pub struct Config {
     pub bundles: Bundles,
     /// The tools that come with glee.
     pub builtins: Settings,
+    pub server: Server,
+    /// How often each tool may be called.
+    pub calls: Calls,
+    /// Where traces of calls go.
+    pub traces: Option<Url>,
 }
 
 /// What tools of bundles may use, and how many there may be.
@@ -294,6 +307,12 @@ pub fn read(text: String) -> Read {
         approvals: approvals(&wire.approvals, &node, &mut problems),
         audit: audit(&wire.audit),
         builtins: builtins::settings(wire.builtins, &node, &mut problems),
+        server: server::server(&wire.server),
+        traces: telemetry::traces(&wire.telemetry, &node, &mut problems),
+        calls: Calls {
+            per_minute: wire.limits.calls_per_minute.map(NonZeroU32::get),
+            at_once: wire.limits.calls_at_once.map(NonZeroU32::get),
+        },
     };
     Read {
         config: problems.is_empty().then_some(config),
@@ -432,6 +451,24 @@ struct Wire {
     bundles: WireBundles,
     #[serde(default)]
     builtins: WireBuiltins,
+    #[serde(default)]
+    server: WireServer,
+    #[serde(default)]
+    limits: WireLimits,
+    #[serde(default)]
+    telemetry: WireTelemetry,
+}
+
+/// How often each tool may be called. A tool may say less of itself, and not more.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct WireLimits {
+    /// In a minute; as often as anybody likes unless given.
+    #[serde(default)]
+    calls_per_minute: Option<NonZeroU32>,
+    /// At once; 1 024 unless given here or by the tool.
+    #[serde(default)]
+    calls_at_once: Option<NonZeroU32>,
 }
 
 /// What holds for the tools of bundles, which come in through the REST API.

@@ -1,5 +1,6 @@
 //! Running what was admitted: one `match`, one file per kind.
 
+mod aloud;
 mod by_hand;
 mod cage;
 mod command;

@@ -11,6 +11,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
 
+use super::aloud::Aloud;
 use super::notes::Notes;
 
 /// How much of a stream goes into a failure.
@@ -86,10 +87,16 @@ impl Streams {
                 }
             }
         };
+        let mut aloud = Aloud::to_caller_of(call);
         let work = async {
+            let tell = |bytes: &[u8]| {
+                if let Some(aloud) = &mut aloud {
+                    aloud.say(bytes);
+                }
+            };
             let (over, stdout, stderr, answer, ()) = tokio::join!(
                 over,
-                capture(self.stdout, keep),
+                capture_telling(self.stdout, keep, tell),
                 capture(self.stderr, keep),
                 exchange,
                 feed(self.stdin)
@@ -99,6 +106,9 @@ impl Streams {
                 stderr,
                 answer,
             };
+            if let Some(aloud) = aloud {
+                aloud.finish();
+            }
             (over, collected)
         };
         self.notes.during(work, call.into()).await
@@ -160,13 +170,24 @@ async fn feed((mut pipe, bytes): (pipe::Sender, Vec<u8>)) {
 }
 
 /// Reads to the end, keeps the beginning. A child is never blocked by what is thrown away.
-pub(super) async fn capture(mut pipe: pipe::Receiver, keep: usize) -> Captured {
+pub(super) async fn capture(pipe: pipe::Receiver, keep: usize) -> Captured {
+    capture_telling(pipe, keep, |_| ()).await
+}
+
+/// The same, told as it is kept.
+async fn capture_telling(
+    mut pipe: pipe::Receiver,
+    keep: usize,
+    mut tell: impl FnMut(&[u8]),
+) -> Captured {
     let mut captured = Captured::default();
     let mut chunk = vec![0; 64 << 10];
     while let Ok(length @ 1..) = pipe.read(&mut chunk).await {
         captured.total += length as u64;
         let room = keep - captured.bytes.len();
-        captured.bytes.extend_from_slice(&chunk[..length.min(room)]);
+        let kept = &chunk[..length.min(room)];
+        captured.bytes.extend_from_slice(kept);
+        tell(kept);
     }
     captured
 }

@@ -1,4 +1,4 @@
-//! Results that were too large to be shown whole, kept for a while for the one who asked.
+//! Results that were too large to be shown whole, kept for a while for the one who asked, and read in parts.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -64,6 +64,74 @@ impl Results {
     fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<Kept>> {
         // Whole after every statement, so a panic elsewhere has broken nothing in it.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a match takes in an answer besides its text.
+const HIT: usize = 40;
+/// Shown of a line that matches; the rest can be read from its offset.
+const LONGEST_LINE: usize = 500;
+
+/// A part of a text, and where to go on.
+pub struct Part<T> {
+    pub it: T,
+    pub next: Option<usize>,
+}
+
+impl<T> Part<T> {
+    fn until(it: T, end: usize, text: &str) -> Part<T> {
+        Part {
+            it,
+            next: (end < text.len()).then_some(end),
+        }
+    }
+}
+
+/// The text from an offset on.
+pub fn slice(text: &str, offset: usize, limit: usize) -> Part<&str> {
+    let start = text.floor_char_boundary(offset.min(text.len()));
+    let end = text.ceil_char_boundary(start.saturating_add(limit).min(text.len()));
+    Part::until(&text[start..end], end, text)
+}
+
+/// The lines from an offset on that hold a pattern, in upper or lower case, each with its offset.
+pub fn grep(text: &str, offset: usize, limit: usize, pattern: &str) -> Part<Vec<(usize, String)>> {
+    let start = text.floor_char_boundary(offset.min(text.len()));
+    let pattern = pattern.to_lowercase();
+    let mut left = limit;
+    let mut found = Vec::new();
+    let mut at = start;
+    for line in text[start..].split_inclusive('\n') {
+        if left == 0 {
+            break;
+        }
+        if let Some(place) = find(line, &pattern) {
+            // Of a long line, what stands around the match.
+            let from = line.floor_char_boundary(place.saturating_sub(LONGEST_LINE / 2));
+            let told = head(line[from..].trim_end(), LONGEST_LINE.min(left));
+            left -= (told.len() + HIT).min(left);
+            found.push((at + from, told));
+        }
+        at += line.len();
+    }
+    Part::until(found, at, text)
+}
+
+/// Where a line holds a pattern, in upper or lower case.
+fn find(line: &str, pattern: &str) -> Option<usize> {
+    if line.is_ascii() {
+        return line.to_ascii_lowercase().find(pattern);
+    }
+    // Folding may move characters; then the line as a whole is what was found.
+    line.find(pattern)
+        .or_else(|| line.to_lowercase().contains(pattern).then_some(0))
+}
+
+/// The beginning of a text, and a sign that there is more.
+pub fn head(text: &str, bytes: usize) -> String {
+    match text.len() <= bytes {
+        true => text.to_owned(),
+        false => format!("{}…", &text[..text.floor_char_boundary(bytes)]),
     }
 }
 

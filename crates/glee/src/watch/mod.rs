@@ -17,7 +17,7 @@ use glee_core::model::ToolSpec;
 use notify::event::{AccessKind, EventKind, ModifyKind};
 use notify::{Config, Event, RecommendedWatcher, Watcher};
 
-use crate::app::{App, say};
+use crate::app::App;
 
 use targets::{Targets, is_change};
 
@@ -154,7 +154,7 @@ impl Watch {
         };
         self.told = problems;
         self.last = now;
-        change.problems.iter().for_each(|it| say(it));
+        change.problems.iter().for_each(|it| self.app.warn(it));
         if change != Change::default() {
             changed(&change);
         }

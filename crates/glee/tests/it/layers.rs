@@ -24,7 +24,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["builtin", "config", "dialect", "exec", "project", "store"],
     ),
     ("native", &[]),
-    ("observe", &["store"]),
+    ("observe", &["exec", "store"]),
     ("project", &[]),
     ("review", &["app", "config", "dialect", "exec", "store"]),
     ("store", &["dialect"]),

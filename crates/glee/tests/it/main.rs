@@ -27,6 +27,7 @@ mod notes;
 mod properties;
 mod rules;
 mod secrets;
+mod server;
 mod support;
 mod upstream;
 mod warm_python;

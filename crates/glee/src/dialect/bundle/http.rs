@@ -18,10 +18,12 @@ use regex::RegexBuilder;
 use serde_json::Value;
 
 use super::wire::{self, StoredTool};
-use super::{Run, Surroundings, Wrong, how};
+use super::{Run, Surroundings, Wrong, calls, how};
 
 /// Kept of a response.
-const MOST_BYTES: usize = 5 << 20;
+const USUAL_BYTES: usize = 5 << 20;
+const MOST_BYTES: usize = 64 << 20;
+const MOST_RETRIES: u32 = 10;
 /// What a pattern may become when it is compiled.
 const PATTERN_BYTES: usize = 128 << 10;
 /// A request that fails is sent again so often, where that does no harm.
@@ -68,6 +70,9 @@ pub(super) fn read(
     if timeout.is_zero() || timeout > longest {
         reader.wrong("/impl/timeoutMs", "it must be between 1 and 3600000");
     }
+    if wire.max_retries.is_some_and(|it| it > MOST_RETRIES) {
+        reader.wrong("/impl/maxRetries", "it must be between 0 and 10");
+    }
     if wire.success_codes.iter().any(|it| !(100..600).contains(it)) {
         reader.wrong("/impl/successCodes", "they are between 100 and 599");
     }
@@ -104,7 +109,10 @@ pub(super) fn read(
             body,
             auth: None,
             success_codes: wire.success_codes,
-            retry: RETRY,
+            retry: Retry {
+                times: wire.max_retries.unwrap_or(RETRY.times),
+                ..RETRY
+            },
             redirects: Redirects::Refuse,
         })),
         format,
@@ -117,7 +125,11 @@ pub(super) fn read(
         annotations: Annotations::default(),
         limits: Limits {
             timeout,
-            output_bytes: MOST_BYTES,
+            output_bytes: wire
+                .max_response_bytes
+                .map_or(USUAL_BYTES, |it| (it.get() as usize).min(MOST_BYTES)),
+            sent_bytes: wire.max_sent_bytes.map(|it| it.get() as usize),
+            calls: calls(wire.max_calls_per_minute, wire.max_concurrent_calls),
             ..Limits::default()
         },
     })

@@ -4,6 +4,7 @@ mod http;
 pub mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -18,6 +19,7 @@ use glee_core::model::{
 use glee_core::permission::Permissions;
 use glee_core::schema::Schema;
 use glee_core::slug;
+use glee_core::turn::Calls;
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -380,8 +382,18 @@ fn function(stored: &StoredTool, around: &Surroundings, wrong: &mut Vec<Wrong>) 
         permissions: native.permissions.clone(),
         approval: native.approval.clone(),
         annotations: native.annotations,
-        limits: native.limits,
+        limits: Limits {
+            calls: calls(wire.max_calls_per_minute, wire.max_concurrent_calls),
+            ..native.limits
+        },
     })
+}
+
+fn calls(per_minute: Option<NonZeroU32>, at_once: Option<NonZeroU32>) -> Calls {
+    Calls {
+        per_minute: per_minute.map(NonZeroU32::get),
+        at_once: at_once.map(NonZeroU32::get),
+    }
 }
 
 fn how<T: DeserializeOwned>(how: &Map<String, Value>, wrong: &mut Vec<Wrong>) -> Option<T> {

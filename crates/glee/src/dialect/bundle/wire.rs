@@ -1,5 +1,7 @@
 //! The documents of bundles as they are written: by clients, and on disk.
 
+use std::num::NonZeroU32;
+
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -182,6 +184,12 @@ enum How {
 pub(super) struct Go {
     /// The name that the function is registered under
     pub(super) go_func: String,
+    /// How often it may be called in a minute; as often as the project allows unless given
+    #[serde(default)]
+    pub(super) max_calls_per_minute: Option<NonZeroU32>,
+    /// How many of its calls may run at once; as many as the project allows unless given
+    #[serde(default)]
+    pub(super) max_concurrent_calls: Option<NonZeroU32>,
 }
 
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -211,6 +219,22 @@ pub(super) struct Http {
     /// What happens when the service fails: the call does too, or there is an empty result
     #[serde(default)]
     pub(super) error_mode: ErrorMode,
+    /// How often it may be called in a minute; as often as the project allows unless given
+    #[serde(default)]
+    pub(super) max_calls_per_minute: Option<NonZeroU32>,
+    /// How many of its calls may run at once; as many as the project allows unless given
+    #[serde(default)]
+    pub(super) max_concurrent_calls: Option<NonZeroU32>,
+    /// Largest body that is sent
+    #[serde(default)]
+    pub(super) max_sent_bytes: Option<NonZeroU32>,
+    /// What is kept of a response at most; 5 MiB unless given, and never more than 64
+    #[serde(default)]
+    pub(super) max_response_bytes: Option<NonZeroU32>,
+    /// How often a request that failed is sent again, where that does no harm; 2 unless given, 10 at most
+    #[serde(default)]
+    #[schemars(range(max = 10))]
+    pub(super) max_retries: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]

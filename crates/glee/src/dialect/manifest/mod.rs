@@ -19,6 +19,7 @@ use glee_core::permission::{Network, Permissions, SecretNeed};
 use glee_core::rule::condition::Condition;
 use glee_core::schema::{Schema, escape};
 use glee_core::template::{Names, ValueTemplate};
+use glee_core::turn::Calls;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -377,6 +378,7 @@ fn limits(wire: &wire::Limits, timeout: Duration, output_bytes: usize) -> Limits
         output_bytes: wire.output_bytes.map_or(output_bytes, |it| {
             usize::try_from(it.0).unwrap_or(output_bytes)
         }),
+        sent_bytes: None,
         cpu: wire.cpu_ms.map(|it| Duration::from_millis(it.0)),
         memory: wire.memory_bytes.map_or(otherwise.memory, |it| it.0),
         processes: wire.processes.map_or(otherwise.processes, |it| small(it.0)),
@@ -385,6 +387,10 @@ fn limits(wire: &wire::Limits, timeout: Duration, output_bytes: usize) -> Limits
             .map_or(otherwise.open_files, |it| small(it.0)),
         file_size: wire.file_bytes.unwrap_or(otherwise.file_size),
         scratch: wire.scratch_bytes.map_or(otherwise.scratch, |it| it.0),
+        calls: Calls {
+            per_minute: wire.calls_per_minute.map(|it| small(it.0)),
+            at_once: wire.calls_at_once.map(|it| small(it.0)),
+        },
     }
 }
 

@@ -434,6 +434,12 @@ pub(super) struct Limits {
     /// Size of the private scratch directory; 64 MiB unless given.
     #[serde(default)]
     pub(super) scratch_bytes: Option<Bounded<65_536, { u64::MAX }>>,
+    /// How often it may be called in a minute; as often as anybody likes unless given here or in the config.
+    #[serde(default)]
+    pub(super) calls_per_minute: Option<Bounded<1, 100_000>>,
+    /// How many of its calls may run at once; 1 024 unless given here or in the config.
+    #[serde(default)]
+    pub(super) calls_at_once: Option<Bounded<1, 1024>>,
 }
 
 /// What the tool does to the world, as hints for clients; they grant nothing.

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use glee_core::admit::Admitted;
 use glee_core::host::HostPattern;
-use glee_core::model::{Http, OnMismatch, Redirects};
+use glee_core::model::{Http, OnMismatch, Redirects, ToolSpec};
 use glee_core::outcome::{Failure, FailureKind};
 use glee_core::secret::Secret;
 use glee_core::shape::{Body, Raw};
@@ -73,6 +73,7 @@ impl HttpExec {
             () = call.cancel().cancelled() => Err(cancelled()),
             result = tokio::time::timeout(call.timeout(), self.exchange(http, call)) => {
                 let result = result.unwrap_or_else(|_| Err(timed_out(call.timeout())));
+                let result = result.map_err(|it| in_words_of(call.spec(), it));
                 or_nothing(result, call.spec().outputs.on_mismatch)
             }
         }
@@ -197,9 +198,15 @@ impl<'a> Errand<'a> {
     ) -> Result<Errand<'a>, Failure> {
         // One scope for all templates, since what may be filled in is bounded per scope.
         let scope = call.scope();
+        let request = Request::fill(http, &scope)?;
+        let sent = request.body.as_ref().map_or(0, |it| it.bytes.len());
+        if let Some(most) = call.spec().limits.sent_bytes.filter(|it| sent > *it) {
+            let why = format!("the request would send {sent} bytes, and {most} are the most");
+            return Err(invalid(why).with("limit", "sent_bytes"));
+        }
         Ok(Errand {
             http,
-            request: Request::fill(http, &scope)?,
+            request,
             credentials: Credentials::fill(http.auth.as_ref(), &scope)?,
             guard: Guard {
                 network: &call.grant().network,
@@ -230,6 +237,23 @@ fn or_nothing(result: Result<Raw, Failure>, on_mismatch: OnMismatch) -> Result<R
         }
         result => result,
     }
+}
+
+/// What can be changed has other names in a bundle than in a manifest.
+fn in_words_of(spec: &ToolSpec, mut failure: Failure) -> Failure {
+    if !spec.is_of_bundle() {
+        return failure;
+    }
+    failure.hint = failure.hint.map(|hint| {
+        hint.replace(
+            "`permissions.network.hosts`",
+            "`bundles.allowed_hosts` in `.glee/config.yml`",
+        )
+        .replace("set `redirects: follow` under `exec.http`, or ", "")
+        .replace("`timeout_ms`", "`timeoutMs`")
+        .replace(" in the manifest", "")
+    });
+    failure
 }
 
 fn cancelled() -> Failure {

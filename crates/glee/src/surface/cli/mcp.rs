@@ -15,7 +15,7 @@ use crate::surface::mcp::stdio;
 pub(super) struct Args {}
 
 pub(super) fn run(session: &Session, _: &Args) -> anyhow::Result<Status> {
-    let app = Arc::new(session.served_app()?);
+    let app = Arc::new(session.served_app(None)?);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;

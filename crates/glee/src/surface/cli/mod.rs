@@ -29,11 +29,12 @@ mod why;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::app::{App, Wiring};
+use crate::app::{App, Log, Wiring};
 use crate::approve::absent::Absent;
 use crate::approve::terminal::Terminal;
 use crate::exec::Stay;
@@ -187,7 +188,11 @@ impl Session {
     }
 
     /// For a server, whose callers are elsewhere.
-    fn served_app(&self) -> anyhow::Result<App> {
-        Ok(App::open(self.project()?, Wiring::with(Absent))?)
+    fn served_app(&self, log: Option<Arc<Log>>) -> anyhow::Result<App> {
+        let wiring = Wiring {
+            log,
+            ..Wiring::with(Absent)
+        };
+        Ok(App::open(self.project()?, wiring)?)
     }
 }

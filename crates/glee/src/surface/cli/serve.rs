@@ -1,20 +1,39 @@
 //! `glee serve`: the project's tools over HTTP.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use clap::ValueEnum;
 use glee_core::port::Caller;
+use serde_json::json;
 
 use super::run::stop_signal;
 use super::status::Status;
 use super::{Session, print};
-use crate::app::App;
+use crate::app::{App, Log, LogForm, LogLevel};
 use crate::store::tokens::Tokens;
 use crate::surface::http::{self, Settings};
 use crate::surface::mcp::Server;
 use crate::surface::principal::Principal;
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Form {
+    Text,
+    Json,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Level {
+    Error,
+    Warn,
+    Info,
+    Debug,
+}
+
+const USUAL: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 7411));
 
 /// Serve the tools over HTTP: MCP at /mcp, REST at /tools, and approvals at /approvals.
 ///
@@ -22,16 +41,28 @@ use crate::surface::principal::Principal;
 /// server answers on this machine only, unless --listen names another address.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  glee serve\n  glee serve --listen 127.0.0.1:0 --no-auth\n  glee serve --listen 0.0.0.0:8000 --host tools.example.com"
+    after_help = "Examples:\n  glee serve\n  glee serve --listen 127.0.0.1:0 --no-auth\n  glee serve --listen 0.0.0.0:8000 --host tools.example.com\n  glee serve --socket ~/.local/state/glee.d/glee.sock"
 )]
 pub(super) struct Args {
-    /// Where to listen; port 0 takes any that is free
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7411")]
-    listen: SocketAddr,
+    /// Where to listen; port 0 takes any that is free. 127.0.0.1:7411 unless a socket is given
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
+
+    /// A socket in the file system to listen at, for you alone; its directory must be yours alone too
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
 
     /// A name that clients call this server by, besides those of this machine; may be given often
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
+
+    /// Tell of every call on stderr, a line each: as text for people, or as json for programs
+    #[arg(long, value_name = "FORM")]
+    log: Option<Form>,
+
+    /// What is told at least
+    #[arg(long, value_name = "LEVEL", default_value = "info", requires = "log")]
+    log_level: Level,
 
     /// Let everybody on this machine in without a token
     #[arg(long)]
@@ -39,13 +70,39 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(session: &Session, args: Args) -> anyhow::Result<Status> {
-    if args.no_auth && !args.listen.ip().is_loopback() {
+    let listen = match (args.listen, &args.socket) {
+        (None, None) => Some(USUAL),
+        (given, _) => given,
+    };
+    if let Some(address) = listen.filter(|it| args.no_auth && !it.ip().is_loopback()) {
         bail!(
-            "--no-auth would let everybody who can reach {} run these tools; leave it out, or listen on 127.0.0.1",
-            args.listen
+            "--no-auth would let everybody who can reach {address} run these tools; leave it out, or listen on 127.0.0.1"
         );
     }
-    let app = Arc::new(session.served_app()?);
+    let log = args.log.map(|it| {
+        let form = match it {
+            Form::Text => LogForm::Text,
+            Form::Json => LogForm::Json,
+        };
+        let most = match args.log_level {
+            Level::Error => LogLevel::Error,
+            Level::Warn => LogLevel::Warn,
+            Level::Info => LogLevel::Info,
+            Level::Debug => LogLevel::Debug,
+        };
+        Arc::new(Log::new(form, most))
+    });
+    let say = |word: &str, colour: &str, text: &str| match &log {
+        Some(log) => {
+            let level = match word {
+                "warning" => LogLevel::Warn,
+                _ => LogLevel::Info,
+            };
+            log.say(level, word, &json!({"text": text}));
+        }
+        None => print::note(word, colour, text),
+    };
+    let app = Arc::new(session.served_app(log.clone())?);
     let root = app.project().root().to_owned();
     let tokens = match args.no_auth {
         true => None,
@@ -70,23 +127,26 @@ pub(super) fn run(session: &Session, args: Args) -> anyhow::Result<Status> {
         .build()?;
     runtime.block_on(async {
         let bound = http::bind(Settings {
-            listen: args.listen,
+            listen,
+            socket: args.socket,
             hosts: args.host,
             tokens,
+            bears: app.config()?.server,
         })
-        .await
-        .with_context(|| args.listen.to_string())?;
-        let address = bound.address()?;
-        let served = format!("{} at http://{address}/mcp", root.display());
-        print::note("serving", "32", &served);
-        print::note(word, colour, &remark);
+        .await?;
+        let port = bound.address().map(|it| format!("http://{it}/mcp"));
+        let socket = bound.socket().map(|it| it.display().to_string());
+        let places: Vec<String> = port.into_iter().chain(socket).collect();
+        let served = format!("{} at {}", root.display(), places.join(" and "));
+        say("serving", "32", &served);
+        say(word, colour, &remark);
         let server = Server::new(app.clone(), Principal::usual("mcp"));
         let tell = server.clone();
         let _watching = app.watch(move |change| tell.announce(change))?;
         tokio::spawn(reap(app.clone()));
-        let served = bound.serve(server, stop_signal()).await;
+        bound.serve(server, stop_signal()).await;
         app.stop().await;
-        anyhow::Ok(served?)
+        anyhow::Ok(())
     })?;
     runtime.shutdown_background();
     Ok(Status::Ok)
@@ -97,13 +157,13 @@ const BETWEEN_REAPS: Duration = Duration::from_secs(3600);
 
 async fn reap(app: Arc<App>) {
     loop {
-        let app = app.clone();
+        let (app, told) = (app.clone(), app.clone());
         let by = Caller {
             name: "reaper".to_owned(),
         };
         let reaped = tokio::task::spawn_blocking(move || app.reap(&by)).await;
         if let Ok(Err(failure)) = reaped {
-            print::note("warning", "33", &failure.message);
+            told.warn(&failure.message);
         }
         tokio::time::sleep(BETWEEN_REAPS).await;
     }

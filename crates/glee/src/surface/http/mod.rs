@@ -1,67 +1,101 @@
 //! The server: MCP over HTTP and REST, behind one guard.
 
+mod connection;
+mod crowd;
+mod door;
 mod guard;
 mod lists;
 mod older;
+mod pace;
 mod sessions;
+mod socket;
 
+use std::io;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware;
-use axum::serve::ListenerExt;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::time::timeout;
 
+use crate::config;
 use crate::store::tokens::Tokens;
 use crate::surface::mcp::Server;
 use crate::surface::principal::Principal;
 use crate::surface::rest;
+use crowd::{Crowd, Patience};
+use door::{Door, receive};
 pub use guard::{Admission, Guard};
 use sessions::Sessions;
+use socket::Socket;
 
-/// Largest request, in bytes.
-const MOST_BODY: usize = 4 << 20;
 /// How long calls may take to end when the server is told to stop.
 const GRACE: Duration = Duration::from_secs(5);
+/// Files that a server has open at most: connections, and the pipes of the calls it runs.
+const MOST_FILES: u64 = 16 << 10;
 
-/// How a server listens, and whom it lets in.
+/// How a server listens, whom it lets in, and what it bears.
 pub struct Settings {
-    pub listen: SocketAddr,
+    pub listen: Option<SocketAddr>,
+    /// Where the socket is to be, for the user who starts the server.
+    pub socket: Option<PathBuf>,
     /// Names, besides those of this machine, that clients may call the server by.
     pub hosts: Vec<String>,
     /// Nobody has to show a token when there are none.
     pub tokens: Option<Tokens>,
+    pub bears: config::Server,
 }
 
 /// A server that listens and does not yet answer.
 pub struct Bound {
-    listener: TcpListener,
+    port: Option<TcpListener>,
+    socket: Option<Socket>,
     settings: Settings,
 }
 
-pub async fn bind(settings: Settings) -> std::io::Result<Bound> {
+pub async fn bind(settings: Settings) -> io::Result<Bound> {
+    let port = match settings.listen {
+        Some(address) => {
+            let bound = TcpListener::bind(address).await;
+            Some(bound.map_err(|err| at(&address.to_string(), err))?)
+        }
+        None => None,
+    };
+    let socket = match &settings.socket {
+        Some(path) => Some(Socket::bind(path).map_err(|err| at(&path.to_string_lossy(), err))?),
+        None => None,
+    };
     Ok(Bound {
-        listener: TcpListener::bind(settings.listen).await?,
+        port,
+        socket,
         settings,
     })
 }
 
+fn at(place: &str, err: io::Error) -> io::Error {
+    io::Error::new(err.kind(), format!("{place}: {err}"))
+}
+
 impl Bound {
-    pub fn address(&self) -> std::io::Result<SocketAddr> {
-        self.listener.local_addr()
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.port.as_ref()?.local_addr().ok()
+    }
+
+    pub fn socket(&self) -> Option<&Path> {
+        self.socket.as_ref().map(Socket::path)
     }
 
     /// Answers until `stop`, then lets what runs come to an end.
-    pub async fn serve(
-        self,
-        server: Server,
-        stop: impl Future<Output = ()> + Send + 'static,
-    ) -> std::io::Result<()> {
+    pub async fn serve(self, server: Server, stop: impl Future<Output = ()>) {
+        let bears = self.settings.bears;
         let guard = Arc::new(Guard::new(
             self.settings.hosts,
             match self.settings.tokens {
@@ -73,10 +107,10 @@ impl Bound {
         let sessions = Arc::new(Sessions::new(manager.clone()));
         // The guard has looked at Host and Origin; a second, different look would only confuse.
         let mut config = StreamableHttpServerConfig::default().disable_allowed_hosts();
-        config.max_request_body_bytes = MOST_BODY;
+        config.max_request_body_bytes = bears.request_bytes;
         let closing = config.cancellation_token.clone();
         let lists = server.clone();
-        let rest = rest::router(server.app()).layer(DefaultBodyLimit::max(MOST_BODY));
+        let rest = rest::router(server.app()).layer(DefaultBodyLimit::max(bears.request_bytes));
         let mcp = StreamableHttpService::new(move || Ok(server.connection()), manager, config);
         let router = Router::new()
             .route_service("/mcp", mcp)
@@ -84,26 +118,52 @@ impl Bound {
             .layer(middleware::from_fn_with_state(lists, lists::fill))
             .layer(middleware::from_fn_with_state(sessions, sessions::bind))
             .merge(rest)
+            .layer(middleware::from_fn_with_state(bears.body, pace::keep))
             .layer(middleware::from_fn_with_state(guard, guard::admit));
-        // Small answers must not wait for the client's acknowledgement of earlier ones.
-        let listener = self.listener.tap_io(|it| {
-            let _ = it.set_nodelay(true);
-        });
-        let stopping = async move {
-            stop.await;
-            closing.cancel();
+        allow_files();
+        let patience = Patience {
+            head: bears.head,
+            idle: bears.idle,
         };
-        let (told, stopped) = tokio::sync::oneshot::channel();
-        let serving = axum::serve(listener, router).with_graceful_shutdown(async move {
-            stopping.await;
-            let _ = told.send(());
-        });
+        let crowd = Crowd::new(bears.connections, patience);
+        let (stopped, stopping) = watch::channel(false);
         tokio::select! {
-            done = serving => done,
-            () = async {
-                let _ = stopped.await;
-                tokio::time::sleep(GRACE).await;
-            } => Ok(()),
+            () = open(self.port.as_ref(), &crowd, &router, &stopping) => {}
+            () = open(self.socket.as_ref(), &crowd, &router, &stopping) => {}
+            () = crowd.clone().watch() => {}
+            () = stop => {}
         }
+        closing.cancel();
+        drop((self.port, stopping));
+        stopped.send_replace(true);
+        // Each connection has a receiver.
+        let _ = timeout(GRACE, stopped.closed()).await;
+    }
+}
+
+/// A door that is not there lets nobody in.
+async fn open(
+    door: Option<&impl Door>,
+    crowd: &Arc<Crowd>,
+    router: &Router,
+    stopping: &watch::Receiver<bool>,
+) {
+    match door {
+        Some(door) => receive(door, crowd, router, stopping).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// As many files as this process may have; most systems give it fewer than it may.
+fn allow_files() {
+    let now = getrlimit(Resource::Nofile);
+    let most = now.maximum.unwrap_or(MOST_FILES).min(MOST_FILES);
+    if now.current.is_some_and(|it| it < most) {
+        let more = Rlimit {
+            current: Some(most),
+            maximum: now.maximum,
+        };
+        // Then there are as many as there are; whoever comes too late waits.
+        let _ = setrlimit(Resource::Nofile, more);
     }
 }

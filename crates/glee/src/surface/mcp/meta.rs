@@ -14,6 +14,7 @@ use super::result::{self, Shelf};
 use super::shown::{Entry, Shown};
 use crate::app::{App, Listed};
 use crate::dialect::signature;
+use crate::store::results;
 
 pub(super) const CALL: &str = "glee_tool";
 const LIST: &str = "glee_tools_list";
@@ -27,11 +28,6 @@ const UUID: &str = "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$";
 
 /// Tokens a list or a search may take, unless the caller says otherwise.
 const BUDGET: u64 = 2000;
-
-/// What a match takes in the answer besides its text.
-const HIT: usize = 40;
-/// Shown of a line that matches; the rest can be read from its offset.
-const LONGEST_LINE: usize = 500;
 
 struct MetaTool {
     name: &'static str,
@@ -365,57 +361,26 @@ fn read(args: &Map<String, Value>, shelf: &Shelf<'_>) -> Result<Map<String, Valu
     })?;
     // `100.0` is an integer too.
     let number = |key: &str| args[key].as_f64().unwrap_or(0.0) as usize;
-    let start = text.floor_char_boundary(number("offset").min(text.len()));
+    let offset = number("offset");
     // Both forms of the answer hold it, and it is quoted in them.
     let limit = number("limit").min(shelf.largest / 4);
-    let end = text.ceil_char_boundary((start + limit).min(text.len()));
     let mut out = Map::new();
     out.insert("bytes".into(), text.len().into());
     let next = match args.get("grep").and_then(Value::as_str) {
         None => {
-            out.insert("text".into(), text[start..end].into());
-            end
+            let part = results::slice(&text, offset, limit);
+            out.insert("text".into(), part.it.into());
+            part.next
         }
         Some(pattern) => {
-            let (lines, next) = grep(&text, start, limit, pattern);
-            out.insert("lines".into(), lines.into());
-            next
+            let part = results::grep(&text, offset, limit, pattern);
+            let line = |(offset, text)| json!({"offset": offset, "text": text});
+            out.insert("lines".into(), part.it.into_iter().map(line).collect());
+            part.next
         }
     };
-    if next < text.len() {
+    if let Some(next) = next {
         out.insert("next_offset".into(), next.into());
     }
     Ok(out)
-}
-
-/// Where a line holds a pattern, in upper or lower case.
-fn find(line: &str, pattern: &str) -> Option<usize> {
-    if line.is_ascii() {
-        return line.to_ascii_lowercase().find(pattern);
-    }
-    // Folding may move characters; then the line as a whole is what was found.
-    line.find(pattern)
-        .or_else(|| line.to_lowercase().contains(pattern).then_some(0))
-}
-
-/// The lines from an offset on that hold a pattern, and where to go on.
-fn grep(text: &str, start: usize, limit: usize, pattern: &str) -> (Vec<Value>, usize) {
-    let pattern = pattern.to_lowercase();
-    let mut left = limit;
-    let mut found = Vec::new();
-    let mut at = start;
-    for line in text[start..].split_inclusive('\n') {
-        if left == 0 {
-            return (found, at);
-        }
-        if let Some(place) = find(line, &pattern) {
-            // Of a long line, what stands around the match.
-            let from = line.floor_char_boundary(place.saturating_sub(LONGEST_LINE / 2));
-            let told = head(line[from..].trim_end(), LONGEST_LINE.min(left));
-            left -= (told.len() + HIT).min(left);
-            found.push(json!({"offset": at + from, "text": told}));
-        }
-        at += line.len();
-    }
-    (found, at)
 }

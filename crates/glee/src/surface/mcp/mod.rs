@@ -46,7 +46,6 @@ use tokio::sync::broadcast;
 
 use crate::app::App;
 use crate::config::Elicitation;
-use crate::store::results::Results;
 use crate::store::tokens::Scope;
 use crate::surface::principal::Principal;
 use crate::surface::turnstile::Turnstile;
@@ -85,7 +84,6 @@ pub struct Server {
 
 struct Shared {
     app: Arc<App>,
-    results: Results,
     seals: Seals,
     /// Made when it is first asked for.
     shown: ArcSwapOption<Shown>,
@@ -101,7 +99,6 @@ impl Server {
         Server {
             shared: Arc::new(Shared {
                 app,
-                results: Results::default(),
                 seals: Seals::new(),
                 shown: ArcSwapOption::empty(),
                 stand_in: StandIn::new(),
@@ -177,7 +174,7 @@ impl Server {
 
     fn shelf<'a>(&'a self, caller: &'a Caller) -> Shelf<'a> {
         Shelf {
-            results: &self.shared.results,
+            results: self.shared.app.results(),
             owner: &caller.name,
             largest: self.shared.app.mcp().result_bytes,
         }

@@ -33,7 +33,7 @@ impl Server {
                 .with_description("What you ran here lately, and how it ended")
                 .with_mime_type("text/plain"),
         );
-        let kept = self.shared.results.of(&caller.name).into_iter();
+        let kept = self.shared.app.results().of(&caller.name).into_iter();
         all.extend(kept.map(|(handle, bytes)| {
             Definition::new(format!("{}{handle}", result::SCHEME), handle)
                 .with_description("A result that was too large to be given whole")
@@ -78,7 +78,7 @@ impl Server {
         };
         let app = &self.shared.app;
         let contents = if let Some(handle) = uri.strip_prefix(result::SCHEME) {
-            let kept = self.shared.results.get(&caller.name, handle);
+            let kept = self.shared.app.results().get(&caller.name, handle);
             text(kept.ok_or_else(missing)?.to_string(), "text/plain")
         } else if let Some(name) = uri.strip_prefix("glee://tools/") {
             let shown = self.shown();

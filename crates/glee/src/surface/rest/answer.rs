@@ -4,10 +4,11 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::FromRequest;
 use axum::extract::Request;
-use axum::http::{HeaderValue, header};
+use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use glee_core::json;
-use glee_core::outcome::{Failure, FailureKind};
+use glee_core::outcome::{Failure, FailureKind, Outcome};
+use glee_core::turn::RETRY_AFTER;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -28,8 +29,43 @@ impl From<Failure> for Refused {
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
         let body = json!({"ok": false, "error": native::error(&self.0)});
-        (status::of(self.0.kind), Json(body)).into_response()
+        failed(&self.0, body)
     }
+}
+
+/// There is no such path.
+pub(super) async fn nowhere(uri: Uri) -> Refused {
+    let path = glee_core::name::shorten(uri.path());
+    let why = format!("there is nothing at `{path}`");
+    Refused(Failure::new(FailureKind::NotFound, why).hint("GET /docs tells what there is"))
+}
+
+/// There is such a path, and nothing of the kind can be done with it.
+pub(super) async fn not_so(method: Method) -> Response {
+    let why = format!("{method} is not what can be done with this");
+    let failure = Failure::new(FailureKind::InvalidInput, why).hint("GET /docs tells what can");
+    let mut response = Refused(failure).into_response();
+    *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+    response
+}
+
+/// What became of a call.
+pub(super) fn outcome(outcome: &Outcome, body: Value) -> Response {
+    match &outcome.result {
+        Ok(_) => Json(body).into_response(),
+        Err(failure) => failed(failure, body),
+    }
+}
+
+fn failed(failure: &Failure, body: Value) -> Response {
+    let mut response = (status::of(failure.kind), Json(body)).into_response();
+    if failure.kind == FailureKind::RateLimited {
+        let wait = failure.details.get(RETRY_AFTER).and_then(Value::as_u64);
+        let seconds = wait.unwrap_or_default().div_ceil(1000).max(1);
+        let headers = response.headers_mut();
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
 }
 
 /// A body that is a JSON object and says so.

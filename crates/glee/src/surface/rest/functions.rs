@@ -4,21 +4,18 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use axum::{Extension, Json};
 use glee_core::outcome::{Failure, FailureKind};
 use glee_core::port::{Caller, Cancel, Waits};
 use serde_json::{Map, Value, json};
 
-use super::answer::{Answer, Anything, Body, Refused};
+use super::answer::{self, Answer, Anything, Body, Refused};
 use super::bundles::Desk;
 use super::operation::Operation;
 use super::params::{Kind, Param, Place, Query};
-use super::status;
 use crate::app::Call;
 use crate::dialect::function::{Format, Remark};
-use crate::dialect::native;
 use crate::store::tokens::Scope;
 use crate::surface::function;
 use crate::surface::principal::Principal;
@@ -38,11 +35,18 @@ const EXPORT: &[Param] = &[
     },
 ];
 const CALL: &[Param] = &[STRICT];
-const RUN: &[Param] = &[Param {
-    name: "approval_id",
-    about: "Runs what a person approved under this id, once",
-    kind: Kind::Text,
-}];
+const RUN: &[Param] = &[
+    Param {
+        name: "approval_id",
+        about: "Runs what a person approved under this id, once",
+        kind: Kind::Text,
+    },
+    Param {
+        name: "max_bytes",
+        about: "A larger value is given by its beginning, and wholly at `/results`",
+        kind: Kind::Count,
+    },
+];
 
 pub(super) fn operations(desk: &Desk) -> Vec<Operation> {
     vec![
@@ -155,6 +159,8 @@ async fn run(
             Failure::new(FailureKind::InvalidInput, why)
         })
     });
+    let owner = by.name.clone();
+    let most = query.count("max_bytes")?;
     let call = Call {
         tool,
         args,
@@ -165,9 +171,6 @@ async fn run(
         approval: approval.transpose()?,
     };
     let outcome = desk.app.call(call).await;
-    let status = match &outcome.result {
-        Ok(_) => StatusCode::OK,
-        Err(failure) => status::of(failure.kind),
-    };
-    Ok((status, Json(native::render(&outcome))).into_response())
+    let body = desk.told(&outcome, &owner, most);
+    Ok(answer::outcome(&outcome, body))
 }

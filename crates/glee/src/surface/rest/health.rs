@@ -2,13 +2,17 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use serde_json::{Value, json};
 
+use super::answer::Refused;
 use super::operation::Operation;
 use crate::app::App;
+use crate::store::tokens::Scope;
+use crate::surface::principal::Principal;
 
 pub(super) fn operations(app: &Arc<App>) -> Vec<Operation> {
     vec![
@@ -31,7 +35,29 @@ pub(super) fn operations(app: &Arc<App>) -> Vec<Operation> {
         )
         .gives(200, "They can", "Done")
         .fails(&[503]),
+        Operation::new(
+            "GET",
+            "/metrics",
+            "metrics",
+            "Counts of calls, for Prometheus",
+            metrics,
+            app.clone(),
+        )
+        .scope(Scope::ReadRegistry)
+        .gives_text("Since the start of the server", "text/plain"),
     ]
+}
+
+async fn metrics(
+    State(app): State<Arc<App>>,
+    Extension(by): Extension<Principal>,
+) -> Result<Response, Refused> {
+    by.need(Scope::ReadRegistry)?;
+    let kind = [(
+        header::CONTENT_TYPE,
+        "text/plain; version=0.0.4; charset=utf-8",
+    )];
+    Ok((kind, app.metrics()).into_response())
 }
 
 async fn healthz() -> Json<Value> {

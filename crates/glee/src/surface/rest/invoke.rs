@@ -3,11 +3,11 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use axum::{Extension, Json};
 use futures_util::stream::{self, Stream};
 use glee_core::bundle::Member;
 use glee_core::elicit::Asked;
@@ -19,13 +19,11 @@ use serde_json::{Map, Value, json};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use uuid::Uuid;
 
-use super::answer::{Body, Refused};
+use super::answer::{self, Body, Refused};
 use super::bundles::{Desk, ToolPlace, key};
 use super::operation::Operation;
 use super::params::Place;
-use super::status;
 use crate::app::Call;
-use crate::dialect::native;
 use crate::store::tokens::Scope;
 use crate::surface::principal::Principal;
 
@@ -34,8 +32,8 @@ const INVOKE: &str = "/tools/bundles/{bundleID}/tools/{toolSlug}/version/{versio
 const MOST_NOTES: usize = 256;
 
 pub(super) fn operations(desk: &Desk) -> Vec<Operation> {
-    let about = "Call a tool; with `Accept: text/event-stream` events `progress` and `log` come meanwhile, and \
-                 `result` at the end";
+    let about = "Call a tool; with `Accept: text/event-stream` events `progress`, `log` and `output` come \
+                 meanwhile, and `result` at the end";
     vec![
         Operation::new("POST", INVOKE, "invokeTool", about, invoke, desk.clone())
             .scope(Scope::InvokeTool)
@@ -55,6 +53,9 @@ struct Invoke {
     /// Runs what a person approved under this id, once
     #[serde(default, rename = "approvalID")]
     approval_id: Option<String>,
+    /// A larger value is given by its beginning, and wholly at `/results`
+    #[serde(default, rename = "maxBytes")]
+    max_bytes: Option<u32>,
 }
 
 async fn invoke(
@@ -74,6 +75,8 @@ async fn invoke(
         Some(Ok(id)) => Some(id),
         None => None,
     };
+    let most = said.max_bytes.map(|it| it as usize);
+    let owner = by.name.clone();
     let call = Call {
         tool: member.name.clone(),
         args: said.args,
@@ -84,14 +87,11 @@ async fn invoke(
         approval,
     };
     if wants_events(&headers) {
-        return Ok(events(desk, member, call).into_response());
+        return Ok(events(desk, member, call, most).into_response());
     }
     let outcome = desk.call(&member, call).await;
-    let status = match &outcome.result {
-        Ok(_) => StatusCode::OK,
-        Err(failure) => status::of(failure.kind),
-    };
-    Ok((status, Json(native::render(&outcome))).into_response())
+    let body = desk.told(&outcome, &owner, most);
+    Ok(answer::outcome(&outcome, body))
 }
 
 impl Desk {
@@ -126,13 +126,18 @@ fn events(
     desk: Desk,
     member: Arc<Member>,
     call: Call,
+    most: Option<usize>,
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let (told, notes) = channel(MOST_NOTES);
     let call = Call {
         party: Arc::new(Listens(told)),
         ..call
     };
-    let outcome: Later<'static, Outcome> = Box::pin(async move { desk.call(&member, call).await });
+    let outcome: Later<'static, Value> = Box::pin(async move {
+        let owner = call.caller.name.clone();
+        let outcome = desk.call(&member, call).await;
+        desk.told(&outcome, &owner, most)
+    });
     let going = Going {
         outcome: Some(outcome),
         notes,
@@ -146,10 +151,10 @@ fn events(
 }
 
 struct Going {
-    outcome: Option<Later<'static, Outcome>>,
-    notes: Receiver<Note>,
+    outcome: Option<Later<'static, Value>>,
+    notes: Receiver<Told>,
     /// What is told when all notes are.
-    over: Option<Outcome>,
+    over: Option<Value>,
 }
 
 impl Going {
@@ -168,21 +173,29 @@ impl Going {
             return Some(told(note));
         }
         let outcome = self.over.take()?;
-        Some(event("result", &native::render(&outcome)))
+        Some(event("result", &outcome))
     }
 }
 
-fn told(note: Note) -> Event {
-    match note {
-        Note::Progress {
+/// What comes before the result.
+enum Told {
+    Note(Note),
+    Output { offset: u64, text: String },
+}
+
+fn told(told: Told) -> Event {
+    match told {
+        // Whoever reads too slowly misses some, and sees by the offsets how much.
+        Told::Output { offset, text } => event("output", &json!({"offset": offset, "text": text})),
+        Told::Note(Note::Progress {
             done,
             total,
             message,
-        } => event(
+        }) => event(
             "progress",
             &json!({"progress": done, "total": total, "message": message}),
         ),
-        Note::Log { level, text } => {
+        Told::Note(Note::Log { level, text }) => {
             let level = format!("{level:?}").to_lowercase();
             event("log", &json!({"level": level, "text": text}))
         }
@@ -195,11 +208,19 @@ fn event(name: &str, data: &Value) -> Event {
 }
 
 /// A caller who hears what the tool tells, as far as it keeps up, and is asked nothing.
-struct Listens(Sender<Note>);
+struct Listens(Sender<Told>);
 
 impl Party for Listens {
     fn hear(&self, note: Note) {
-        let _ = self.0.try_send(note);
+        let _ = self.0.try_send(Told::Note(note));
+    }
+
+    fn hears_output(&self) -> bool {
+        true
+    }
+
+    fn hear_output(&self, offset: u64, text: String) {
+        let _ = self.0.try_send(Told::Output { offset, text });
     }
 
     fn supply<'a>(&'a self, _: &'a [Asked]) -> Later<'a, Supply> {

@@ -10,6 +10,7 @@ mod openapi;
 mod operation;
 mod page;
 mod params;
+mod results;
 mod reviews;
 mod status;
 mod tools;
@@ -39,6 +40,8 @@ pub fn router(app: &Arc<App>) -> Router {
     operations(app)
         .into_iter()
         .fold(openapi::router(app), |router, it| it.route(router))
+        .fallback(answer::nowhere)
+        .method_not_allowed_fallback(answer::not_so)
         .layer(map_response(answer::unframed))
 }
 
@@ -53,6 +56,7 @@ fn operations(app: &Arc<App>) -> Vec<Operation> {
     all.extend(tools::operations(&desk));
     all.extend(invoke::operations(&desk));
     all.extend(functions::operations(&desk));
+    all.extend(results::operations(&desk));
     all.extend(approvals::operations(app.clone()));
     all.extend(reviews::operations(app));
     all.extend(health::operations(app));

@@ -107,6 +107,11 @@ fn answers() -> Map<String, Value> {
         ),
         "Tools": list("tools", "Tool"),
         "Answer": {"description": "In the words of the provider", "type": ["object", "array"]},
+        "Part": object(&["ok", "bytes"], json!({
+            "ok": {"const": true}, "bytes": {"type": "integer", "description": "Of the whole"},
+            "text": text(), "lines": {"type": "array", "items": object(&["offset", "text"], json!({"offset": {"type": "integer"}, "text": text()}))},
+            "nextOffset": {"type": "integer", "description": "Gives the next part; absent on the last"},
+        })),
         "Done": object(&["ok"], json!({"ok": {"const": true}})),
         "Value": object(&["ok", "value"], json!({
             "ok": {"const": true}, "value": {}, "warnings": {"type": "array", "items": text()},

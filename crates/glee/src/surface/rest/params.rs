@@ -26,6 +26,7 @@ pub(super) enum Kind {
     List,
     Flag,
     Size,
+    Count,
     Seconds,
 }
 
@@ -38,7 +39,7 @@ impl Param {
             Kind::List => json!({"type": "array", "items": {"type": "string"}}),
             Kind::Flag => json!({"type": "boolean", "default": false}),
             Kind::Size => json!({"type": "integer", "minimum": 1, "default": page::USUAL}),
-            Kind::Seconds => json!({"type": "integer", "minimum": 0}),
+            Kind::Count | Kind::Seconds => json!({"type": "integer", "minimum": 0}),
         };
         let mut out = json!({
             "name": self.name, "in": "query", "description": self.about,
@@ -134,6 +135,16 @@ impl Query {
         match is_number.then(|| text.parse().unwrap_or(usize::MAX)) {
             None | Some(0) => Err(bad(name, "it is a number, and at least 1")),
             Some(size) => Ok(size.min(page::MOST)),
+        }
+    }
+
+    pub(super) fn count(&self, name: &str) -> Result<Option<usize>, Failure> {
+        let Some(text) = self.text(name) else {
+            return Ok(None);
+        };
+        match text.bytes().all(|it| it.is_ascii_digit()) && !text.is_empty() {
+            true => Ok(Some(text.parse().unwrap_or(usize::MAX))),
+            false => Err(bad(name, "it is a number, and at least 0")),
         }
     }
 

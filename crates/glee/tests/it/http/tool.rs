@@ -206,6 +206,7 @@ impl Tool {
             ..self.spec.clone()
         });
         let runtime = Runtime {
+            turns: Default::default(),
             catalog: Catalog::new(snapshot),
             gate: gate(),
             executor: Arc::new(OnlyHttp(exec())),

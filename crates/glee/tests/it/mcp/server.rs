@@ -199,7 +199,7 @@ impl Served {
     /// The same, for tools that find these variables.
     pub(crate) fn open_with(scene: &Scene, env: &BTreeMap<String, String>) -> Served {
         let args = ["serve", "--listen", "127.0.0.1:0", "--no-auth"];
-        Served::begin(command(scene, &args).envs(env))
+        Served::start_with(scene, &args, env)
     }
 
     /// For whoever has the token.
@@ -210,8 +210,16 @@ impl Served {
         served
     }
 
-    fn start(scene: &Scene, args: &[&str]) -> Served {
-        Served::begin(&mut command(scene, args))
+    pub(crate) fn start(scene: &Scene, args: &[&str]) -> Served {
+        Served::start_with(scene, args, &BTreeMap::new())
+    }
+
+    pub(crate) fn start_with(
+        scene: &Scene,
+        args: &[&str],
+        env: &BTreeMap<String, String>,
+    ) -> Served {
+        Served::begin(command(scene, args).envs(env))
     }
 
     fn begin(command: &mut Command) -> Served {

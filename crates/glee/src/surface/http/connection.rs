@@ -1,0 +1,156 @@
+//! One connection, from its first byte to its last.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::{io, pin};
+
+use axum::Router;
+use axum::body::{Body, Bytes, HttpBody};
+use axum::http::Response;
+use http_body::{Frame, SizeHint};
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::watch;
+
+use super::crowd::{Answering, Place, Seen};
+
+/// What is read of a head, and of a body before somebody wants it, in bytes.
+const MOST_READ: usize = 64 << 10;
+/// Requests at once on one connection, where the protocol can have them.
+const MOST_STREAMS: u32 = 128;
+/// Requests that a client may begin and take back before they were looked at; then it is cut off.
+const MOST_RESETS: usize = 20;
+
+/// Answers what comes until the client goes, is closed, or `stopping` says that nothing more is begun.
+pub(super) async fn serve<S>(
+    stream: S,
+    place: Place,
+    router: Router,
+    mut stopping: watch::Receiver<bool>,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let seen = place.seen.clone();
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(move |request| {
+        let answering = seen.begins();
+        let answer = router.call(request);
+        async move {
+            let answer: Result<_, Infallible> = answer.await;
+            answer.map(|it: Response<Body>| it.map(|body| Answer { body, answering }))
+        }
+    });
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder.http1().max_buf_size(MOST_READ);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(MOST_STREAMS)
+        .max_pending_accept_reset_streams(MOST_RESETS)
+        .max_header_list_size(MOST_READ as u32);
+    let io = TokioIo::new(Watched {
+        stream,
+        seen: place.seen.clone(),
+    });
+    let mut connection = pin::pin!(builder.serve_connection(io, service));
+    let mut told = false;
+    loop {
+        tokio::select! {
+            _ = connection.as_mut() => return,
+            () = place.lost() => return,
+            _ = stopping.wait_for(|it| *it), if !told => {
+                told = true;
+                connection.as_mut().graceful_shutdown();
+            }
+        }
+    }
+}
+
+/// A body that tells when it is over.
+struct Answer {
+    body: Body,
+    #[expect(dead_code, reason = "it is dropped with the body")]
+    answering: Answering,
+}
+
+impl HttpBody for Answer {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// A stream whose traffic is seen.
+struct Watched<S> {
+    stream: S,
+    seen: Arc<Seen>,
+}
+
+impl<S> Watched<S> {
+    fn says<T>(&self, done: Poll<T>) -> Poll<T> {
+        self.seen.says(done.is_ready());
+        done
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        ready!(Pin::new(&mut self.stream).poll_read(context, into))?;
+        self.seen.hears();
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.says(written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, pieces);
+        self.says(written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,205 @@
+//! What comes while a tool runs, what is too large for one answer, and what is not there at all.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+
+use serde_json::{Value, json};
+
+use crate::bundles::{House, said};
+use crate::mcp::server::{Served, scene};
+use crate::support::Scene;
+use crate::upstream::Upstream;
+
+const SECRET: &str = "sesame-0123456789-open";
+
+/// A tool that prints its secret in two halves, with a pause between that nobody need wait for: it goes on when
+/// the first line was heard.
+fn talking(scene: &Scene) {
+    scene.write(
+        ".glee/tools/talk/tool.yml",
+        "name: talk
+description: A tool for tests
+kind: command
+version: 1
+inputs: {schema: {type: object, additionalProperties: false}}
+outputs: {format: text}
+exec: {command: {entrypoint: ./talk.sh, env: {KEY: '${KEY}'}}}
+permissions: {fs: {read: [talk.sh, go], write: []}, secrets: {KEY: {type: string, required: true}}}
+approval: {required: false}
+",
+    );
+    scene.write(
+        "talk.sh",
+        "#!/bin/sh\necho first\nwhile ! [ -s go/on ]; do sleep 0.05; done\n\
+         printf 'x%.10s' \"$KEY\"\nsleep 0.3\nprintf '%sx\\n' \"${KEY#??????????}\"\necho last\n",
+    );
+    std::fs::create_dir(scene.root.join("go")).unwrap();
+}
+
+/// The built-in bundle that the tools of a project are in is not theirs, so the address is asked for.
+fn address(served: &Served, token: &str, name: &str) -> String {
+    let listed = served.rest(
+        &format!("GET /tools/tools/search?q={name}"),
+        token,
+        &[],
+        &Value::Null,
+    );
+    let listed = said(&listed);
+    let tool = &listed["tools"][0];
+    let text = |key: &str| tool[key].as_str().unwrap_or_else(|| panic!("{listed}"));
+    format!(
+        "/tools/bundles/{}/tools/{}/version/{}",
+        text("bundleID"),
+        text("slug"),
+        text("version")
+    )
+}
+
+#[test]
+fn what_a_tool_prints_is_heard_while_it_runs_and_without_secrets() {
+    let scene = scene();
+    talking(&scene);
+    let env = BTreeMap::from([("KEY".to_owned(), SECRET.to_owned())]);
+    let served = Served::open_with(&scene, &env);
+    let at = address(&served, "", "talk");
+    let accept = [("Accept", "text/event-stream")];
+    let stream = served.rest_stream(
+        &format!("POST {at}/invoke"),
+        "",
+        &accept,
+        &json!({"args": {}}),
+    );
+    let mut events: Vec<(String, Value)> = Vec::new();
+    let mut name = String::new();
+    for line in BufReader::new(stream).lines().map_while(Result::ok) {
+        assert!(!line.contains("sesame-012"), "{line}");
+        if let Some(event) = line.strip_prefix("event: ") {
+            name = event.to_owned();
+        } else if let Some(data) = line.strip_prefix("data: ") {
+            events.push((name.clone(), serde_json::from_str(data).unwrap()));
+            if events.len() == 1 {
+                // The tool still runs, because it waits for this.
+                scene.write("go/on", "1");
+            }
+            if name == "result" {
+                break;
+            }
+        }
+    }
+    let printed: String = events
+        .iter()
+        .filter(|it| it.0 == "output")
+        .map(|it| it.1["text"].as_str().unwrap())
+        .collect();
+    assert_eq!(printed, "first\nx[REDACTED:KEY]x\nlast\n", "{events:?}");
+    let (last, result) = events.last().unwrap();
+    assert_eq!(
+        (last.as_str(), &result["value"]),
+        ("result", &json!(printed))
+    );
+    let mut offset = 0;
+    for (_, output) in events.iter().filter(|it| it.0 == "output") {
+        assert_eq!(output["offset"], offset);
+        offset += output["text"].as_str().unwrap().len();
+    }
+}
+
+#[test]
+fn a_large_result_is_kept_for_its_caller() {
+    let house = House::with(scene(), "");
+    let text: String = (0..20_000).map(|it| format!("line {it}\n")).collect();
+    let short = house.expect(
+        200,
+        "POST /run/echo?max_bytes=100",
+        json!({"text": "short"}),
+    );
+    assert_eq!(
+        (&short["value"], &short["meta"]["result"]),
+        (&json!("short"), &Value::Null)
+    );
+    let cut = house.expect(200, "POST /run/echo?max_bytes=100", json!({"text": text}));
+    assert_eq!(cut["meta"]["result"]["bytes"], text.len());
+    assert!(text.starts_with(cut["value"].as_str().unwrap().trim_end_matches('…')));
+    let id = cut["meta"]["result"]["id"].as_str().unwrap();
+
+    let mut read = String::new();
+    let mut offset = json!(0);
+    while let Some(at) = offset.as_u64() {
+        let part = house.expect(
+            200,
+            &format!("GET /results/{id}?offset={at}&limit=100000"),
+            Value::Null,
+        );
+        read += part["text"].as_str().unwrap();
+        offset = part["nextOffset"].clone();
+    }
+    assert_eq!(read, text);
+    let found = house.expect(
+        200,
+        &format!("GET /results/{id}?grep=LINE%2019999"),
+        Value::Null,
+    );
+    assert_eq!(found["lines"][0]["text"], "line 19999");
+    for wrong in ["offset=-1", "limit=x", "other=1"] {
+        house.expect(400, &format!("GET /results/{id}?{wrong}"), Value::Null);
+    }
+    // Nobody else's, and none that was made up.
+    let other = house.token("other", &["invoke_tool", "read_registry"]);
+    let refused = house
+        .served
+        .rest(&format!("GET /results/{id}"), &other, &[], &Value::Null);
+    assert_eq!(refused.status, 404, "{refused:?}");
+    house.expect(
+        404,
+        "GET /results/00000000000000000000000000000000",
+        Value::Null,
+    );
+    // The same by the path of the tool.
+    let at = address(&house.served, &house.owner, "echo");
+    let body = json!({"args": {"text": text}, "maxBytes": 10});
+    let cut = house.expect(200, &format!("POST {at}/invoke"), body);
+    assert_eq!(cut["value"], "line 0\nlin…");
+}
+
+#[test]
+fn what_is_not_there_is_told_like_everything_else() {
+    let house = House::new();
+    let nowhere = house.ask("GET /nowhere/at/all", Value::Null);
+    assert_eq!(nowhere.status, 404);
+    assert_eq!(said(&nowhere)["error"]["code"], "NOT_FOUND");
+    let not_so = house.ask("PUT /tools/bundles", json!({}));
+    assert_eq!(not_so.status, 405);
+    assert_eq!(said(&not_so)["ok"], false, "{not_so:?}");
+    assert!(
+        not_so.header("allow").is_some_and(|it| it.contains("GET")),
+        "{not_so:?}"
+    );
+    // Without a token nobody learns what is there.
+    assert_eq!(
+        house
+            .served
+            .rest("GET /nowhere", "none", &[], &Value::Null)
+            .status,
+        401
+    );
+}
+
+#[test]
+fn hints_are_in_the_words_of_bundles() {
+    let upstream = Upstream::start();
+    let port = upstream.port();
+    let house = House::with(
+        Scene::new(),
+        &format!("bundles: {{allowed_hosts: ['127.0.0.1:{port}']}}\n"),
+    );
+    let bundle = house.bundle("b");
+    let at = crate::bundles::tool(bundle, "t", "1");
+    let body = json!({"type": "http", "impl": {"urlTemplate": format!("http://127.0.0.1:{port}/slow"), "timeoutMs": 1, "maxRetries": 0}});
+    house.expect(201, &format!("PUT {at}"), body);
+    let late = house.ask(&format!("POST {at}/invoke"), json!({"args": {}}));
+    let hint = said(&late)["error"]["hint"].to_string();
+    assert!(
+        !hint.contains("timeout_ms") && !hint.contains("manifest"),
+        "{late:?}"
+    );
+}
