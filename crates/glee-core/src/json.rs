@@ -67,6 +67,47 @@ fn strict(text: &str) -> Result<Value, JsonError> {
         .map_err(|err| JsonError::Syntax(err.to_string()))
 }
 
+/// The same JSON in lines, every number and every text as it was written. Of two equal keys no reader could tell
+/// which one counts, so they are refused.
+pub fn indented(text: &str) -> Result<String, JsonError> {
+    serde_json::from_str::<de::IgnoredAny>(text)
+        .map_err(|err| JsonError::Syntax(err.to_string()))?;
+    let tokens: Vec<Range<usize>> = tokens(text).collect();
+    // A number that no machine holds is no reason to refuse it: only keys are looked at.
+    let mut keys = text.as_bytes().to_vec();
+    for token in tokens.iter().filter(|it| is_number(&text[(*it).clone()])) {
+        keys[token.clone()].fill(b' ');
+        keys[token.start] = b'0';
+    }
+    strict(&String::from_utf8_lossy(&keys))?;
+    let mut out = String::with_capacity(text.len() * 2);
+    let mut depth = 0;
+    let mut before = "";
+    for token in tokens.into_iter().map(|it| &text[it]) {
+        let closes = matches!(token, "}" | "]");
+        depth -= usize::from(closes);
+        let opened = matches!(before, "{" | "[");
+        if before == "," || opened != closes && (opened || closes) {
+            out.push('\n');
+            out.extend(std::iter::repeat_n("  ", depth));
+        } else if before == ":" {
+            out.push(' ');
+        }
+        out.push_str(token);
+        depth += usize::from(matches!(token, "{" | "["));
+        before = token;
+    }
+    Ok(out)
+}
+
+fn is_number(token: &str) -> bool {
+    let is_digit = |it: &u8| it.is_ascii_digit() || *it == b'-';
+    token.as_bytes().first().is_some_and(is_digit)
+        && token
+            .bytes()
+            .all(|it| is_digit(&it) || b"+.eE".contains(&it))
+}
+
 /// The one form of a value that hashes are made of: keys in order, nothing between.
 pub fn canonical(value: &Value) -> String {
     let mut out = String::new();
@@ -134,33 +175,41 @@ pub fn count(value: &Value) -> usize {
 /// The numbers, outside strings, that would not come out as they went in: integers that 64 bits do not
 /// hold, and fractions with more digits than a double has.
 fn changed_numbers(text: &str) -> Vec<Range<usize>> {
+    let is_changed = |it: &Range<usize>| {
+        let token = &text[it.clone()];
+        is_number(token) && !survives(token)
+    };
+    tokens(text).filter(is_changed).collect()
+}
+
+/// The words and signs of a text, where it is JSON; of any other text, some parts of it.
+fn tokens(text: &str) -> impl Iterator<Item = Range<usize>> {
     let bytes = text.as_bytes();
-    let mut found = Vec::new();
     let mut at = 0;
-    while at < bytes.len() {
+    std::iter::from_fn(move || {
+        while bytes.get(at)?.is_ascii_whitespace() {
+            at += 1;
+        }
+        let start = at;
         match bytes[at] {
             b'"' => {
                 at += 1;
                 while at < bytes.len() && bytes[at] != b'"' {
                     at += if bytes[at] == b'\\' { 2 } else { 1 };
                 }
-                at += 1;
+                at = (at + 1).min(bytes.len());
             }
-            b'-' | b'0'..=b'9' => {
-                let start = at;
-                while at < bytes.len()
-                    && matches!(bytes[at], b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E')
-                {
-                    at += 1;
-                }
-                if !survives(&text[start..at]) {
-                    found.push(start..at);
-                }
+            b'{' | b'}' | b'[' | b']' | b',' | b':' => at += 1,
+            _ => {
+                let ends = |it: &u8| it.is_ascii_whitespace() || b"{}[],:\"".contains(it);
+                at += bytes[at..]
+                    .iter()
+                    .position(ends)
+                    .unwrap_or(bytes.len() - at);
             }
-            _ => at += 1,
         }
-    }
-    found
+        Some(start..at)
+    })
 }
 
 fn survives(token: &str) -> bool {
@@ -337,7 +386,47 @@ mod tests {
     }
 
     #[test]
+    fn lines_hold_what_was_written() {
+        let text = r#"{"a":[1e400,-0.10, 12345678901234567890123],"b":{},"c":[],"\u0061\/":"x{,\\\"","d":[{"e":null}]}"#;
+        let expected = r#"{
+  "a": [
+    1e400,
+    -0.10,
+    12345678901234567890123
+  ],
+  "b": {},
+  "c": [],
+  "\u0061\/": "x{,\\\"",
+  "d": [
+    {
+      "e": null
+    }
+  ]
+}"#;
+        assert_eq!(indented(text).unwrap(), expected);
+        assert_eq!(indented(expected).unwrap(), expected);
+        assert_eq!(indented(" 1.0 ").unwrap(), "1.0");
+        for text in [
+            "",
+            "{",
+            "[1,]",
+            "01",
+            "1 2",
+            r#"{"a":1,"a":2}"#,
+            r#"[{"x":{"a":1e400,"\u0061":2}}]"#,
+        ] {
+            assert!(indented(text).is_err(), "{text}");
+        }
+        let err = indented("{\"a\": 123456,\n\"a\": 1}")
+            .unwrap_err()
+            .to_string();
+        assert!(err.contains("`a` stands twice at line 2"), "{err}");
+    }
+
+    #[test]
     fn bottomless_nesting_is_an_error() {
+        assert!(indented(&"[".repeat(100_000)).is_err());
+        assert!(indented(&format!("{}{}", "[".repeat(1000), "]".repeat(1000))).is_err());
         assert!(parse(&"[".repeat(100_000)).is_err());
     }
 }

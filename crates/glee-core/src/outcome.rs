@@ -159,8 +159,41 @@ impl Failure {
         self
     }
 
+    /// For whoever reads words: what happened, what to do, and all details; of long ones the first bytes.
+    pub fn in_words(&self, longest: usize) -> String {
+        let mut text = format!("{}: {}", self.kind.code(), head(&self.message, longest));
+        if let Some(hint) = &self.hint {
+            text += &format!("\nhint: {hint}");
+        }
+        if !self.details.is_empty() {
+            let details = Value::from(self.details.clone()).to_string();
+            text += &format!("\ndetails: {}", head(&details, longest));
+        }
+        text
+    }
+
     pub fn retryable(mut self) -> Failure {
         self.retryable = true;
         self
+    }
+}
+
+impl Output {
+    /// What whoever reads the value should know of it.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = self.warnings.clone();
+        if let Some(cut) = self.truncated {
+            let of = cut.total.map_or(String::new(), |it| format!(" of {it}"));
+            notes.push(format!("the output was cut after {}{of} bytes", cut.kept));
+        }
+        notes
+    }
+}
+
+/// The beginning of a text, and a sign where more was.
+pub fn head(text: &str, bytes: usize) -> String {
+    match text.len() <= bytes {
+        true => text.to_owned(),
+        false => format!("{}…", &text[..text.floor_char_boundary(bytes)]),
     }
 }

@@ -37,7 +37,8 @@ pub fn shape(outputs: &Outputs, raw: Raw, redactor: &Redactor) -> Result<Output,
     // What was kept in another form than it came; no reason to stop.
     let mut remarks = Vec::new();
     let raw = found(outputs, raw, redactor, &mut warnings);
-    let value = parse(outputs.format, &raw, &mut warnings, &mut remarks);
+    let truncated = raw.truncated;
+    let value = parse(outputs.format, raw, &mut warnings, &mut remarks);
     let value = if warnings.is_empty() {
         extract(outputs, value, &mut warnings)
     } else {
@@ -73,7 +74,7 @@ pub fn shape(outputs: &Outputs, raw: Raw, redactor: &Redactor) -> Result<Output,
             value,
             is_content,
             warnings,
-            truncated: raw.truncated,
+            truncated,
         }),
     }
 }
@@ -113,27 +114,25 @@ fn found(outputs: &Outputs, raw: Raw, redactor: &Redactor, warnings: &mut Vec<St
     Raw { body, ..raw }
 }
 
-fn parse(
-    format: Format,
-    raw: &Raw,
-    warnings: &mut Vec<String>,
-    remarks: &mut Vec<String>,
-) -> Value {
-    let bytes = match &raw.body {
-        Body::Value(value) => return value.clone(),
+fn parse(format: Format, raw: Raw, warnings: &mut Vec<String>, remarks: &mut Vec<String>) -> Value {
+    let bytes = match raw.body {
+        Body::Value(value) => return value,
         Body::Bytes(bytes) => bytes,
         Body::Nothing(_) => return Value::Null,
     };
-    let text = match std::str::from_utf8(bytes) {
-        Ok(text) => text.to_owned(),
-        // A cut may fall inside a character; that is not the tool's fault.
-        Err(err) if raw.truncated.is_some() && err.error_len().is_none() => {
-            String::from_utf8_lossy(&bytes[..err.valid_up_to()]).into_owned()
-        }
-        Err(_) => {
-            warnings
-                .push("the output is not UTF-8; what could not be read stands as \u{FFFD}".into());
-            return Value::String(String::from_utf8_lossy(bytes).into_owned());
+    let text = match String::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(err) => {
+            let (end, bytes) = (err.utf8_error(), err.as_bytes());
+            // A cut may fall inside a character; that is not the tool's fault.
+            if raw.truncated.is_some() && end.error_len().is_none() {
+                String::from_utf8_lossy(&bytes[..end.valid_up_to()]).into_owned()
+            } else {
+                warnings.push(
+                    "the output is not UTF-8; what could not be read stands as \u{FFFD}".into(),
+                );
+                return Value::String(String::from_utf8_lossy(bytes).into_owned());
+            }
         }
     };
     match format {

@@ -208,6 +208,7 @@ impl App {
             allowed_hosts: config.allowed_hosts.clone(),
         }));
         let kit = Kit {
+            root: project.root().to_owned(),
             hidden,
             cage: cage.clone(),
             http: http.clone(),
@@ -643,6 +644,7 @@ fn around(natives: &[Arc<ToolSpec>], config: &Config) -> Surroundings {
 
 /// What the tools that come with glee are made with, whatever the config says of them.
 struct Kit {
+    root: PathBuf,
     hidden: Vec<PathBuf>,
     cage: Cage,
     http: Arc<HttpExec>,
@@ -651,7 +653,8 @@ struct Kit {
 impl Kit {
     fn tools(&self, config: &Config) -> Result<Vec<Arc<ToolSpec>>, OpenError> {
         let settings = config.builtins.clone();
-        let means = Means::new(settings, &self.hidden, &self.cage, self.http.clone());
+        let (root, http) = (&self.root, self.http.clone());
+        let means = Means::new(root, settings, &self.hidden, &self.cage, http);
         Ok(means.tools()?)
     }
 }

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod plain;
+mod words;
 
 use std::sync::{Arc, OnceLock};
 
@@ -13,6 +14,7 @@ use thiserror::Error;
 use crate::{json, name};
 
 pub use bounds::{MAX_DEPTH, MAX_SUBSCHEMAS, MAX_WORK};
+pub use words::show;
 
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 const LONGEST_MESSAGE: usize = 300;

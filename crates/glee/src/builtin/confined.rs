@@ -33,6 +33,11 @@ pub(super) trait Confined: Send + Sync + 'static {
         None
     }
 
+    /// Makes what its permissions name and is not there yet: what is not there is not granted.
+    fn make_ready(&self, _workspace: &Path) -> Result<(), Failure> {
+        Ok(())
+    }
+
     fn run(
         &self,
         input: Self::Input,
@@ -65,6 +70,11 @@ pub(super) struct Site<'a> {
 impl Site<'_> {
     pub(super) fn root(&self) -> &Path {
         self.call.root()
+    }
+
+    /// The person's.
+    pub(super) fn home(&self) -> Option<&Path> {
+        self.ground.home.as_deref()
     }
 
     pub(super) fn workspace(&self) -> Result<Workspace, Failure> {
@@ -137,6 +147,7 @@ struct Held<T> {
 impl<T: Confined> Function for Held<T> {
     fn hold<'a>(&'a self, call: &'a Admitted) -> Later<'a, Result<Ready<'a>, Failure>> {
         Box::pin(async move {
+            self.tool.make_ready(call.root())?;
             let (held, cell) = self.cage.cell(call).await?;
             let site = Site {
                 cell,

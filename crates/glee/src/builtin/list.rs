@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::workspace::{Ground, Workspace, failure, invalid};
+use super::workspace::{DEEPEST, Ground, Workspace, failure, invalid};
 use super::{blocking, time};
 use crate::native::{About, Context, NativeTool};
 
@@ -20,8 +20,6 @@ use crate::native::{About, Context, NativeTool};
 const MOST: usize = 1000;
 /// Names of one directory, which are read before any is shown.
 const MOST_NAMES: usize = 1_000_000;
-/// Directories below one another.
-pub(super) const DEEPEST: usize = 64;
 
 pub(super) struct ListDirectory(pub(super) Ground);
 
@@ -53,6 +51,7 @@ pub(super) struct Output {
 struct Entry {
     /// Its name; its path from the listed directory, when those below are listed too
     name: String,
+    /// `other` is a pipe, a socket or a device
     r#type: Kind,
     /// In bytes
     size: u64,
@@ -67,7 +66,6 @@ enum Kind {
     File,
     Directory,
     Symlink,
-    /// A pipe, a socket or a device
     Other,
 }
 
@@ -197,18 +195,29 @@ impl Walk<'_> {
             Some((first, rest)) => (Some(*first), rest),
             None => (None, after),
         };
-        for name in names(directory.as_fd())? {
-            if (!self.hidden && name.as_encoded_bytes().starts_with(b"."))
-                || past.is_some_and(|it| name.as_os_str() < it)
-            {
-                continue;
-            }
+        let mut names = unordered(directory.as_fd())?;
+        names.retain(|it| {
+            (self.hidden || !it.as_encoded_bytes().starts_with(b"."))
+                && past.is_none_or(|past| it.as_os_str() >= past)
+        });
+        // Of a large directory only those that fit are put in order, and the one that goes on.
+        let fitting = MOST - self.entries.len() + 2;
+        let goes_on = names.len() > fitting;
+        if goes_on {
+            names.select_nth_unstable(fitting);
+            names.truncate(fitting);
+        }
+        names.sort_unstable();
+        for name in names {
             let was_listed = past == Some(name.as_os_str());
             let path = prefix.join(&name);
             let found = match rustix::fs::statat(&directory, &name, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(found) => found,
                 // It is gone since.
-                Err(Errno::NOENT) => continue,
+                Err(Errno::NOENT) => {
+                    self.last = path;
+                    continue;
+                }
                 Err(err) => return Err(err),
             };
             let kind = match FileType::from_raw_mode(found.st_mode) {
@@ -239,7 +248,7 @@ impl Walk<'_> {
                 }
             }
         }
-        Ok(false)
+        Ok(goes_on)
     }
 
     fn enter(&self, at: BorrowedFd<'_>, name: &OsStr, path: &Path) -> Result<OwnedFd, Failure> {
@@ -258,6 +267,12 @@ pub(super) fn below(directory: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, 
 
 /// The names in a directory, in order.
 pub(super) fn names(directory: BorrowedFd<'_>) -> Result<Vec<OsString>, Errno> {
+    let mut names = unordered(directory)?;
+    names.sort_unstable();
+    Ok(names)
+}
+
+fn unordered(directory: BorrowedFd<'_>) -> Result<Vec<OsString>, Errno> {
     let mut names = Vec::new();
     for entry in Dir::read_from(directory)? {
         let name = entry?.file_name().to_bytes().to_vec();
@@ -269,6 +284,5 @@ pub(super) fn names(directory: BorrowedFd<'_>) -> Result<Vec<OsString>, Errno> {
         }
         names.push(OsString::from_vec(name));
     }
-    names.sort();
     Ok(names)
 }

@@ -21,7 +21,7 @@ mod workspace;
 mod write;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -36,6 +36,7 @@ use crate::exec::http::HttpExec;
 use crate::exec::{Cage, real};
 use crate::native::{Context, Unfit, uncompiled};
 use confined::confined;
+use dev::repository::Repository;
 use dev::{find, git, project};
 use workspace::{Ground, Opening};
 
@@ -104,10 +105,12 @@ pub const TABLE: &[Builtin] = &[
         uncompiled(docker::ToolDockerList(it.settings.docker.clone()))
     }),
     system("tool_codegen", |it| uncompiled(it.codegen())),
-    dev("git_status", |it| confined(git::GitStatus, it)),
-    dev("git_diff", |it| confined(git::GitDiff, it)),
-    dev("git_log", |it| confined(git::GitLog, it)),
-    dev("git_commit", |it| confined(git::GitCommit, it)),
+    dev("git_status", |it| {
+        confined(git::GitStatus(it.repository()), it)
+    }),
+    dev("git_diff", |it| confined(git::GitDiff(it.repository()), it)),
+    dev("git_log", |it| confined(git::GitLog(it.repository()), it)),
+    dev("git_commit", |it| confined(it.commit(), it)),
     dev("search_code", |it| {
         uncompiled(find::SearchCode(it.ground()))
     }),
@@ -200,11 +203,19 @@ pub struct Means {
     cage: Cage,
     http: Arc<HttpExec>,
     ground: Ground,
+    /// The project's, as it is when the tools are made.
+    root: PathBuf,
 }
 
 impl Means {
     /// `hidden` are directories that nobody reads.
-    pub fn new(settings: Settings, hidden: &[PathBuf], cage: &Cage, http: Arc<HttpExec>) -> Means {
+    pub fn new(
+        root: &Path,
+        settings: Settings,
+        hidden: &[PathBuf],
+        cage: &Cage,
+        http: Arc<HttpExec>,
+    ) -> Means {
         // A project without these tools does not look there: a home may hang.
         let hidden: Arc<[PathBuf]> = match settings.enabled().count() {
             0 => Arc::new([]),
@@ -219,6 +230,7 @@ impl Means {
             settings,
             cage: cage.strict(),
             http,
+            root: root.to_owned(),
         }
     }
 
@@ -261,6 +273,18 @@ impl Means {
         let usual = || project::REGISTRIES.iter().flat_map(|it| it.parse());
         let given = self.settings.registries.clone();
         given.unwrap_or_else(|| usual().collect())
+    }
+
+    /// Where the project's repository is, when it is not in the project.
+    fn repository(&self) -> Vec<String> {
+        Repository::outside(&self.root)
+    }
+
+    fn commit(&self) -> git::GitCommit {
+        git::GitCommit {
+            written: Repository::written(&self.root),
+            outside: self.repository(),
+        }
     }
 
     fn plain_list(&self, name: &'static str) -> list::Plain {

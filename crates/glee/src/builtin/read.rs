@@ -148,7 +148,7 @@ pub(super) fn read(workspace: &Workspace, input: &Input) -> Result<Output, Failu
             let (text, cut) = text(bytes, end < size).ok_or_else(|| {
                 let message = format!("`{}` is not UTF-8 text", shown(&path));
                 Failure::new(FailureKind::InvalidInput, message)
-                    .hint("read it with encoding base64")
+                    .hint("`read_file` reads it with encoding base64")
             })?;
             (text, end - cut)
         }

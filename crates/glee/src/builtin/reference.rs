@@ -16,8 +16,12 @@ other tool, by the same rules, and recorded like any other.
 
 Paths are from the project's root, which no path leads out of: `..`, links that leave and everything that is renamed meanwhile end in
 [INVALID_PATH](../errors.md#invalid_path). What decides what runs next is never changed: `.glee`, `.git`, `.mcp.json`, the directories of editors and
-agents, and the files that a shell reads when it starts; only `git_commit` writes to `.git`, and not to its hooks and its config. Programs run in the
-[sandbox](../sandbox.md), whatever the config says of it.
+agents, and the files that a shell reads when it starts. Programs run in the [sandbox](../sandbox.md), whatever the config says of it.
+
+Only `git_commit` writes to `.git`, and there only what a commit needs: objects, branches, their history, the index and HEAD. Hooks run in the sandbox
+as well, and can change neither the project's files nor anything else of git's. Who commits is what the repository says, or else `user.name` and
+`user.email` of the person's own config; nothing else of that config is known to git there, so commits are not signed. In a worktree (`git worktree
+add`) the git tools read the repository that it belongs to.
 
 A file with a second name elsewhere (a hard link) is read like any other, and no file tool writes through it: `write_file` puts a new file in its
 place, `delete_file` and `move_file` take the one name, and the other keeps what it had.

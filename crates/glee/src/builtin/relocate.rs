@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::workspace::{Ground, Workspace, failure, invalid, shown};
+use super::workspace::{DEEPEST, Ground, Workspace, failure, invalid, shown};
 use super::write::{appeared, rename, replaceable, replaces};
 use super::{Puts, Stop, blocking};
 use crate::native::{About, Context, NativeTool};
@@ -74,6 +74,9 @@ pub(super) fn relocate(
     let to = workspace.changeable(&input.to)?;
     if to.starts_with(&from) {
         return Err(invalid(&to, "is what shall be moved, or lies in it"));
+    }
+    if to.components().count() > DEEPEST {
+        return Err(invalid(&to, "lies too deep to be moved to"));
     }
     let (source, name) = workspace.place(&from)?;
     let (target, new) = workspace.place(&to)?;

@@ -10,8 +10,8 @@ use rustix::io::Errno;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::list::{DEEPEST, below, names};
-use super::workspace::{Ground, Workspace, failure, invalid, shown};
+use super::list::{below, names};
+use super::workspace::{DEEPEST, Ground, Workspace, failure, invalid, shown};
 use super::{Stop, blocking};
 use crate::native::{About, Context, NativeTool};
 
@@ -82,6 +82,15 @@ pub(super) fn delete(workspace: &Workspace, input: &Input, stop: &Stop) -> Resul
     Ok(Output {
         deleted: deletion.deleted,
     })
+}
+
+/// A directory and everything in it.
+pub(super) fn all(workspace: &Workspace, path: &str, stop: &Stop) -> Result<Output, Failure> {
+    let input = Input {
+        path: path.to_owned(),
+        recursive: true,
+    };
+    delete(workspace, &input, stop)
 }
 
 struct Deletion<'a> {

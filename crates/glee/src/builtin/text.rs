@@ -2,11 +2,11 @@
 
 use std::io::Read;
 
+use glee_core::json;
 use glee_core::outcome::{Failure, FailureKind};
 use regex::RegexBuilder;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::blocking;
 use super::workspace::{Ground, Workspace, errno, failure};
@@ -31,7 +31,7 @@ pub(super) struct Document {
 
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Pretty {
-    /// The same JSON, indented
+    /// The same JSON, indented; numbers and texts as they were written
     json: String,
 }
 
@@ -57,11 +57,8 @@ impl NativeTool for ToolJsonParse {
                 (None, Some(file)) => of_file(&Workspace::open(&root, &ground)?, &file)?,
                 _ => return Err(invalid("give either `stdin` or `file`".to_owned())),
             };
-            let value: Value = serde_json::from_str(&text)
-                .map_err(|err| invalid(format!("it is no JSON: {err}")))?;
-            Ok(Pretty {
-                json: format!("{value:#}"),
-            })
+            let json = json::indented(&text).map_err(|err| invalid(format!("it is {err}")))?;
+            Ok(Pretty { json })
         })
         .await
     }

@@ -53,6 +53,21 @@ impl Web {
         Hosts::new(&self.listed, others)
     }
 
+    /// What a caller composes, of those hosts.
+    async fn fetch(&self, asked: Asked, context: Context<'_>) -> Result<Answer, Failure> {
+        let url = parse(&asked.url)?;
+        let hosts = self.as_agreed(&url, &context);
+        let fetch = Fetch {
+            method: asked.method,
+            url,
+            headers: asked.headers,
+            body: asked.body,
+            timeout: Duration::from_secs_f64(asked.timeout),
+            limit: MOST,
+        };
+        Ok(answer(self.http.fetch(fetch, &hosts).await?))
+    }
+
     /// A plain GET of anybody's page.
     pub(super) async fn get(&self, url: &str, limit: usize) -> Result<Fetched, Failure> {
         let fetch = Fetch {
@@ -66,6 +81,15 @@ impl Web {
         let hosts = Hosts::new(&self.listed, Others::Public);
         self.http.fetch(fetch, &hosts).await
     }
+}
+
+/// A request that the caller composes.
+struct Asked {
+    url: String,
+    method: reqwest::Method,
+    headers: BTreeMap<String, String>,
+    body: Option<String>,
+    timeout: f64,
 }
 
 pub(super) struct WebFetch(pub(super) Web);
@@ -130,20 +154,18 @@ impl NativeTool for WebFetch {
     }
 
     async fn run(&self, input: Input, context: Context<'_>) -> Result<Answer, Failure> {
-        let url = parse(&input.url)?;
-        let hosts = self.0.as_agreed(&url, &context);
-        let fetch = Fetch {
-            method: match input.method {
-                Method::Get => reqwest::Method::GET,
-                Method::Post => reqwest::Method::POST,
-            },
-            url,
+        let method = match input.method {
+            Method::Get => reqwest::Method::GET,
+            Method::Post => reqwest::Method::POST,
+        };
+        let asked = Asked {
+            url: input.url,
+            method,
             headers: input.headers,
             body: input.body,
-            timeout: Duration::from_secs_f64(input.timeout),
-            limit: MOST,
+            timeout: input.timeout,
         };
-        Ok(answer(self.0.http.fetch(fetch, &hosts).await?))
+        self.0.fetch(asked, context).await
     }
 }
 
@@ -202,24 +224,22 @@ impl NativeTool for HttpRequest {
     }
 
     async fn run(&self, input: Request, context: Context<'_>) -> Result<Answer, Failure> {
-        let url = parse(&input.url)?;
-        let hosts = self.0.as_agreed(&url, &context);
-        let fetch = Fetch {
-            method: match input.method {
-                AnyMethod::Get => reqwest::Method::GET,
-                AnyMethod::Post => reqwest::Method::POST,
-                AnyMethod::Put => reqwest::Method::PUT,
-                AnyMethod::Patch => reqwest::Method::PATCH,
-                AnyMethod::Delete => reqwest::Method::DELETE,
-                AnyMethod::Head => reqwest::Method::HEAD,
-            },
-            url,
+        let method = match input.method {
+            AnyMethod::Get => reqwest::Method::GET,
+            AnyMethod::Post => reqwest::Method::POST,
+            AnyMethod::Put => reqwest::Method::PUT,
+            AnyMethod::Patch => reqwest::Method::PATCH,
+            AnyMethod::Delete => reqwest::Method::DELETE,
+            AnyMethod::Head => reqwest::Method::HEAD,
+        };
+        let asked = Asked {
+            url: input.url,
+            method,
             headers: input.headers,
             body: input.body,
-            timeout: Duration::from_secs_f64(input.timeout),
-            limit: MOST,
+            timeout: input.timeout,
         };
-        Ok(answer(self.0.http.fetch(fetch, &hosts).await?))
+        self.0.fetch(asked, context).await
     }
 }
 

@@ -43,6 +43,9 @@ impl Opening {
     }
 }
 
+/// Directories below one another that are listed, made and deleted.
+pub(super) const DEEPEST: usize = 64;
+
 pub(super) struct Workspace {
     root: OwnedFd,
     /// As it was given, and where it really is.
@@ -227,6 +230,10 @@ impl Workspace {
             Err(failure) if failure.kind == FailureKind::FileNotFound => path.parent(),
             place => return place,
         };
+        // What is made can be listed and deleted again.
+        if path.components().count() > DEEPEST {
+            return Err(invalid(path, "lies too deep to be made"));
+        }
         let mut at = PathBuf::new();
         for name in missing.into_iter().flat_map(Path::components) {
             at.push(name);

@@ -155,7 +155,9 @@ pub(super) fn write(
         false => workspace
             .place(&path)
             .map_err(|failure| match failure.kind {
-                FailureKind::FileNotFound => failure.hint("set createDirs to make what is missing"),
+                FailureKind::FileNotFound => {
+                    failure.hint("`write_file` makes what is missing with createDirs")
+                }
                 _ => failure,
             })?,
     };

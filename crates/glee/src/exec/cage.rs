@@ -386,8 +386,13 @@ fn protected_from(spec: &ToolSpec, root: &Path, writable: &[PathBuf]) -> Vec<Pat
     // Of the tools that come with glee only one that names it changes what is git's own: much of it decides
     // what git runs next.
     let git = root.join(GIT);
-    if spec.origin == Origin::BuiltIn && !writable.iter().any(|it| it.starts_with(&git)) {
-        paths.push(git);
+    if spec.origin == Origin::BuiltIn {
+        if !writable.iter().any(|it| it.starts_with(&git)) {
+            paths.push(git);
+        }
+        // It says where else objects are.
+        let objects = writable.iter().filter(|it| it.ends_with("objects"));
+        paths.extend(objects.map(|it| it.join("info")));
     }
     paths
 }

@@ -63,6 +63,9 @@ struct Given {
     reviewed: bool,
     #[serde(default)]
     timeout_ms: Option<u64>,
+    /// Whether it is about a bound that the tool sets.
+    #[serde(default)]
+    limit: bool,
     /// The exit code of `glee run`.
     exit: i32,
     /// Files, from the root, that must not be there afterwards: the forbidden thing did not happen.
@@ -647,4 +650,129 @@ fn there_are_enough_cases_and_every_requirement_has_one() {
     ];
     let missing: Vec<_> = wanted.iter().filter(|it| !named.contains(**it)).collect();
     assert!(missing.is_empty(), "no case for {missing:?}");
+}
+
+/// Every built-in tool, and the kinds of cases it has: that it works, its limits, and each way in which it refuses or
+/// fails. What no folder can tell, such as files by the million and real registries, is tested in `builtins`.
+const OF_BUILTINS: &[(&str, &str)] = &[
+    (
+        "list_directory",
+        "OK LIMIT INVALID_INPUT INVALID_PATH FILE_NOT_FOUND",
+    ),
+    (
+        "read_file",
+        "OK LIMIT INVALID_INPUT INVALID_PATH FILE_NOT_FOUND RULE_DENIED DISABLED",
+    ),
+    (
+        "write_file",
+        "OK LIMIT INVALID_INPUT INVALID_PATH FILE_NOT_FOUND PERMISSION_DENIED CONFLICT APPROVAL_REQUIRED APPROVAL_DENIED",
+    ),
+    (
+        "delete_file",
+        "OK INVALID_PATH FILE_NOT_FOUND PERMISSION_DENIED APPROVAL_REQUIRED APPROVAL_DENIED",
+    ),
+    (
+        "move_file",
+        "OK LIMIT INVALID_PATH FILE_NOT_FOUND PERMISSION_DENIED CONFLICT APPROVAL_REQUIRED",
+    ),
+    (
+        "run_code",
+        "OK LIMIT INVALID_INPUT TIMEOUT EXECUTION_ERROR RULE_DENIED",
+    ),
+    (
+        "web_fetch",
+        "OK LIMIT INVALID_INPUT TIMEOUT HTTP_ERROR HOST_NOT_ALLOWED APPROVAL_REQUIRED",
+    ),
+    (
+        "web_search",
+        "OK LIMIT INVALID_INPUT HTTP_ERROR SECRET_NOT_FOUND DISABLED",
+    ),
+    (
+        "list_files",
+        "OK LIMIT INVALID_INPUT INVALID_PATH FILE_NOT_FOUND",
+    ),
+    (
+        "shell",
+        "OK LIMIT INVALID_INPUT INVALID_PATH FILE_NOT_FOUND TIMEOUT APPROVAL_REQUIRED RULE_DENIED",
+    ),
+    (
+        "fetch",
+        "OK LIMIT INVALID_INPUT HTTP_ERROR HOST_NOT_ALLOWED",
+    ),
+    (
+        "http_request",
+        "OK LIMIT INVALID_INPUT TIMEOUT HTTP_ERROR HOST_NOT_ALLOWED APPROVAL_REQUIRED",
+    ),
+    (
+        "tool_http_get",
+        "OK LIMIT INVALID_INPUT HTTP_ERROR HOST_NOT_ALLOWED",
+    ),
+    (
+        "tool_html_scraper",
+        "OK INVALID_INPUT HTTP_ERROR HOST_NOT_ALLOWED",
+    ),
+    (
+        "tool_json_parse",
+        "OK LIMIT INVALID_INPUT INVALID_PATH FILE_NOT_FOUND",
+    ),
+    ("tool_text_search", "OK LIMIT INVALID_INPUT"),
+    ("tool_exec", "OK LIMIT TIMEOUT RULE_DENIED"),
+    (
+        "tool_file_read",
+        "OK INVALID_INPUT INVALID_PATH FILE_NOT_FOUND",
+    ),
+    (
+        "tool_file_write",
+        "OK INVALID_PATH FILE_NOT_FOUND PERMISSION_DENIED APPROVAL_REQUIRED",
+    ),
+    ("tool_ls", "OK LIMIT INVALID_PATH FILE_NOT_FOUND"),
+    ("tool_docker_list", "INVALID_INPUT DISABLED"),
+    ("tool_codegen", "OK HTTP_ERROR SECRET_NOT_FOUND DISABLED"),
+    ("git_status", "OK EXECUTION_ERROR"),
+    ("git_diff", "OK INVALID_PATH EXECUTION_ERROR"),
+    (
+        "git_log",
+        "OK LIMIT INVALID_INPUT INVALID_PATH EXECUTION_ERROR",
+    ),
+    (
+        "git_commit",
+        "OK LIMIT INVALID_INPUT INVALID_PATH EXECUTION_ERROR APPROVAL_REQUIRED APPROVAL_DENIED",
+    ),
+    (
+        "search_code",
+        "OK LIMIT INVALID_INPUT INVALID_PATH FILE_NOT_FOUND",
+    ),
+    (
+        "run_tests",
+        "OK LIMIT INVALID_INPUT TIMEOUT EXECUTION_ERROR",
+    ),
+    (
+        "format_code",
+        "OK INVALID_INPUT INVALID_PATH FILE_NOT_FOUND PERMISSION_DENIED EXECUTION_ERROR",
+    ),
+    (
+        "install_package",
+        "LIMIT INVALID_INPUT APPROVAL_REQUIRED APPROVAL_DENIED",
+    ),
+];
+
+#[test]
+fn every_builtin_has_its_cases() {
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for case in below(&folders().join("builtins")) {
+        let read = |name: &str| fs::read_to_string(case.join(name)).unwrap();
+        let given: Given = serde_json::from_str(&read("call.json")).unwrap();
+        let outcome: Value = serde_json::from_str(&read("outcome.json")).unwrap();
+        let kinds = found.entry(given.tool.unwrap_or_default()).or_default();
+        kinds.insert(outcome["error"]["code"].as_str().unwrap_or("OK").to_owned());
+        kinds.extend(given.limit.then(|| "LIMIT".to_owned()));
+    }
+    let told: Vec<&str> = OF_BUILTINS.iter().map(|it| it.0).collect();
+    let all: Vec<&str> = glee::builtin::TABLE.iter().map(|it| it.name).collect();
+    assert_eq!(told, all, "a built-in tool has no line");
+    for (tool, kinds) in OF_BUILTINS {
+        let found = found.remove(*tool).unwrap_or_default();
+        let missing: Vec<&str> = kinds.split(' ').filter(|it| !found.contains(*it)).collect();
+        assert!(missing.is_empty(), "`{tool}` has no case of {missing:?}");
+    }
 }

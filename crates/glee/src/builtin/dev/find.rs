@@ -19,9 +19,9 @@ use rustix::fs::{AtFlags, FileType, OFlags};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::super::list::{DEEPEST, below, names};
+use super::super::list::{below, names};
 use super::super::text::{Case, invalid, pattern};
-use super::super::workspace::{Ground, Links, Workspace, shown};
+use super::super::workspace::{DEEPEST, Ground, Links, Workspace, shown};
 use super::super::{Stop, blocking};
 use crate::native::{About, Context, NativeTool};
 
@@ -141,8 +141,11 @@ fn search(project: &Project<'_>, input: &Input) -> Result<Output, Failure> {
             } else {
                 Case::Told
             };
-            let pattern = pattern(&input.query, case)?;
-            Ok(lines(&mut each, &pattern, input.max_results))
+            let wanted = Wanted {
+                line: pattern(&input.query, case)?,
+                anywhere: anywhere(&input.query, case),
+            };
+            Ok(lines(&mut each, &wanted, input.max_results))
         }
         Mode::Words => {
             let words = words(&input.query);
@@ -275,15 +278,39 @@ fn text(project: &Project<'_>, path: &Path) -> Option<String> {
     read(file.into(), LARGEST)
 }
 
-fn lines(each: &mut Each<'_>, pattern: &Regex, most: usize) -> Output {
+/// A pattern for a line; and one that is in a text wherever a line of it has the other, when there is one. To look at
+/// a text as a whole is much faster.
+struct Wanted {
+    line: Regex,
+    anywhere: Option<Regex>,
+}
+
+/// Not for patterns that speak of the beginning and the end of all, or of how they are read; nor for texts where a
+/// line may end otherwise than by `\n`.
+fn anywhere(query: &str, case: Case) -> Option<Regex> {
+    let sets_flags = query
+        .split("(?")
+        .skip(1)
+        .any(|it| !it.starts_with([':', 'P', '<']));
+    if sets_flags || query.contains("\\A") || query.contains("\\z") {
+        return None;
+    }
+    pattern(&format!("(?m:{query})"), case).ok()
+}
+
+fn lines(each: &mut Each<'_>, wanted: &Wanted, most: usize) -> Output {
     let mut output = Output {
         matches: Vec::new(),
         truncated: false,
     };
     let _ = each(&mut |path, text| {
+        let has_none = |it: &Regex| !it.is_match(text) && !text.contains('\r');
+        if wanted.anywhere.as_ref().is_some_and(has_none) {
+            return ControlFlow::Continue(());
+        }
         // Line by line: what a pattern says of a beginning and an end, it says of a line's.
         for (at, line) in text.lines().enumerate() {
-            if !pattern.is_match(line) {
+            if !wanted.line.is_match(line) {
                 continue;
             }
             if output.matches.len() == most {
@@ -315,10 +342,11 @@ struct Page {
 fn ranked(each: &mut Each<'_>, wanted: &[String], most: usize) -> Output {
     let mut pages = Vec::new();
     let (mut files, mut length) = (0usize, 0usize);
+    let hint = hint(wanted);
     let _ = each(&mut |path, text| {
         files += 1;
         length += text.len();
-        pages.extend(page(path, text, wanted));
+        pages.extend(page(path, text, wanted, hint.as_ref()));
         ControlFlow::Continue(())
     });
     let average = length as f64 / files.max(1) as f64;
@@ -353,7 +381,16 @@ fn ranked(each: &mut Each<'_>, wanted: &[String], most: usize) -> Output {
     }
 }
 
-fn page(path: PathBuf, text: &str, wanted: &[String]) -> Option<Page> {
+/// What is in every line that has one of the words. What is not ASCII has small letters that no pattern knows.
+fn hint(wanted: &[String]) -> Option<Regex> {
+    let is_plain = wanted.iter().all(|it| it.is_ascii());
+    is_plain
+        .then(|| pattern(&wanted.join("|"), Case::Ignored).ok())
+        .flatten()
+}
+
+fn page(path: PathBuf, text: &str, wanted: &[String], hint: Option<&Regex>) -> Option<Page> {
+    let has_some = |text: &str| hint.is_none_or(|it| it.is_match(text));
     let places: HashMap<&str, usize> = wanted
         .iter()
         .enumerate()
@@ -367,7 +404,8 @@ fn page(path: PathBuf, text: &str, wanted: &[String]) -> Option<Page> {
         }
     }
     let (mut line, mut best, mut shown) = (1, 0, text.lines().next().unwrap_or_default());
-    for (at, text) in text.lines().enumerate() {
+    let lines = has_some(text).then(|| text.lines()).into_iter().flatten();
+    for (at, text) in lines.enumerate().filter(|it| has_some(it.1)) {
         let mut here = 0u32;
         for word in words(text) {
             if let Some(&word) = places.get(word.as_str()) {
@@ -518,5 +556,20 @@ mod tests {
         assert_eq!(found(&root, "^fn main", None), ["a.rs:2"]);
         assert_eq!(found(&root, "x$", None), ["a.rs:1"]);
         assert_eq!(found(&root, r"\A\}\z", None), ["a.rs:3"]);
+        // However the text as a whole is looked at before.
+        let (_home, root) = scene(&[("a", "one\ntwo\n\nthree four\n"), ("b", "x\ry\n")]);
+        for (query, expected) in [
+            ("^two$", "a:2"),
+            ("^$", "a:3"),
+            ("(?-m)^two$", "a:2"),
+            (r"\Athree", "a:4"),
+            (r"four\z", "a:4"),
+            (r"\bfour$", "a:4"),
+            ("x.y", "b:1"),
+            ("(?:x).y$", "b:1"),
+        ] {
+            assert_eq!(found(&root, query, None), [expected], "{query}");
+        }
+        assert_eq!(found(&root, r"one\stwo", None), [""; 0]);
     }
 }

@@ -13,7 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use super::super::confined::{Confined, Site, Told, about, succeeded};
 use super::super::workspace::shown;
-use crate::exec::Ended;
+use super::super::{Stop, blocking};
+use super::repository::{Draft, Repository};
+use crate::exec::{Ended, Program};
 use crate::native::About;
 
 /// git is quick, also in a large repository.
@@ -36,12 +38,20 @@ const START: &[&str] = &[
 /// Where git is only asked, it neither locks anything nor runs hooks.
 const ASK: &[&str] = &["--no-optional-locks", "-c", "core.hooksPath=/dev/null"];
 
-/// What a tool may do that only asks git.
-fn asking(name: &str, description: &str) -> About {
+/// What a tool may do that only asks git. Of a worktree, the repository is elsewhere.
+fn asking(name: &str, description: &str, outside: &[String]) -> About {
     about(name, description, &Network::None)
+        .reads(&with_project(outside))
         .writes(&[])
         .tags(&["git"])
         .read_only()
+}
+
+fn with_project(outside: &[String]) -> Vec<&str> {
+    ["."]
+        .into_iter()
+        .chain(outside.iter().map(String::as_str))
+        .collect()
 }
 
 async fn ask(site: &Site<'_>, asked: Vec<String>) -> Result<Ended, Failure> {
@@ -50,20 +60,18 @@ async fn ask(site: &Site<'_>, asked: Vec<String>) -> Result<Ended, Failure> {
     succeeded(&what, run(site, words).await?)
 }
 
-async fn act(site: &Site<'_>, words: Vec<String>) -> Result<Ended, Failure> {
-    let what = format!("git {}", words[0]);
-    succeeded(&what, run(site, words).await?)
-}
-
 async fn run(site: &Site<'_>, asked: Vec<String>) -> Result<Ended, Failure> {
     let words = words(START).into_iter().chain(asked).collect();
     let ended = site.run_words(words, PATIENCE).await?;
-    if ended.code == 128 && ended.stderr.contains("not a git repository") {
-        let message = "the project is no git repository";
-        return Err(Failure::new(FailureKind::ExecutionError, message)
-            .hint("a person makes it one with `git init`"));
+    match ended.code == 128 && ended.stderr.contains("not a git repository") {
+        true => Err(no_repository()),
+        false => Ok(ended),
     }
-    Ok(ended)
+}
+
+fn no_repository() -> Failure {
+    let message = "the project is no git repository";
+    Failure::new(FailureKind::ExecutionError, message).hint("a person makes it one with `git init`")
 }
 
 fn words(list: &[&str]) -> Vec<String> {
@@ -91,7 +99,7 @@ fn revision(given: Option<String>) -> Vec<String> {
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct Nothing {}
 
-pub(in super::super) struct GitStatus;
+pub(in super::super) struct GitStatus(pub(in super::super) Vec<String>);
 
 #[derive(Serialize, JsonSchema)]
 pub(in super::super) struct State {
@@ -115,6 +123,7 @@ impl Confined for GitStatus {
         asking(
             "git_status",
             "Tell what has changed in the project since its last commit.",
+            &self.0,
         )
     }
 
@@ -155,7 +164,7 @@ fn state(said: &str) -> State {
     state
 }
 
-pub(in super::super) struct GitDiff;
+pub(in super::super) struct GitDiff(pub(in super::super) Vec<String>);
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -184,6 +193,7 @@ impl Confined for GitDiff {
         asking(
             "git_diff",
             "Show how files of the project differ from a commit.",
+            &self.0,
         )
     }
 
@@ -216,7 +226,7 @@ async fn last(site: &Site<'_>) -> Result<String, Failure> {
     Ok(found.stdout.trim().to_owned())
 }
 
-pub(in super::super) struct GitLog;
+pub(in super::super) struct GitLog(pub(in super::super) Vec<String>);
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -256,7 +266,7 @@ impl Confined for GitLog {
     type Output = History;
 
     fn about(&self) -> About {
-        asking("git_log", "List commits of the project.")
+        asking("git_log", "List commits of the project.", &self.0)
     }
 
     async fn run(&self, input: Wanted, site: Site<'_>) -> Result<Told<History>, Failure> {
@@ -290,7 +300,11 @@ impl Confined for GitLog {
     }
 }
 
-pub(in super::super) struct GitCommit;
+/// With what a commit writes, and what it reads outside of the project.
+pub(in super::super) struct GitCommit {
+    pub(in super::super) written: Vec<String>,
+    pub(in super::super) outside: Vec<String>,
+}
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -315,13 +329,14 @@ impl Confined for GitCommit {
     type Output = Made;
 
     fn about(&self) -> About {
+        let written: Vec<&str> = self.written.iter().map(String::as_str).collect();
         about(
             "git_commit",
-            "Make a commit of what is staged, and of the paths that are named; a person is always asked.",
+            "Make a commit of what is staged, and of the paths that are named; a person is always asked. Hooks run, and change no files.",
             &Network::None,
         )
-        // Named, because nothing else of the project opens it.
-        .writes(&[".", ".git"])
+        .reads(&with_project(&self.outside))
+        .writes(&written)
         .tags(&["git"])
     }
 
@@ -330,14 +345,23 @@ impl Confined for GitCommit {
         Some(format!("it makes a commit: {subject}"))
     }
 
+    fn make_ready(&self, workspace: &Path) -> Result<(), Failure> {
+        Repository::of(workspace).map_or(Ok(()), |it| it.make_ready())
+    }
+
     async fn run(&self, input: Message, site: Site<'_>) -> Result<Told<Made>, Failure> {
+        let repository = Repository::of(site.root()).ok_or_else(no_repository)?;
+        let (root, home) = (site.root().to_owned(), site.home().map(Path::to_owned));
+        let begin = move |_: &Stop| Draft::begin(repository, &root, home.as_deref());
+        let draft = blocking(begin).await?;
+        let act = async |words: Vec<String>| act(&site, &draft, words).await;
         if !input.paths.is_empty() {
             let mut words = words(&["add", "--"]);
             words.extend(paths(&site, &input.paths)?);
-            act(&site, words).await?;
+            act(words).await?;
         }
         let message = format!("--message={}", input.message);
-        let committed = act(&site, vec!["commit".to_owned(), message]).await;
+        let committed = act(vec!["commit".to_owned(), message]).await;
         let committed = committed.map_err(|failure| {
             let said = failure.details.get("stderr").and_then(|it| it.as_str());
             match said.is_some_and(|it| it.contains("Please tell me who you are")) {
@@ -345,13 +369,41 @@ impl Confined for GitCommit {
                 false => failure,
             }
         })?;
-        let hash = act(&site, words(&["rev-parse", "HEAD"])).await?;
+        let hash = act(words(&["rev-parse", "HEAD"])).await?;
+        let hash = hash.stdout.trim().to_owned();
+        let made = hash.clone();
+        blocking(move |_| draft.finish(&made)).await?;
         Ok(Made {
-            hash: hash.stdout.trim().to_owned(),
+            hash,
             summary: committed.stdout.trim().to_owned(),
         }
         .into())
     }
+}
+
+/// Runs git where a commit is being made. It tidies nothing up meanwhile: that needs more than a commit.
+async fn act(site: &Site<'_>, draft: &Draft, asked: Vec<String>) -> Result<Ended, Failure> {
+    let what = format!("git {}", asked[0]);
+    let quiet = [
+        "-c",
+        "gc.auto=0",
+        "-c",
+        "maintenance.auto=false",
+        "-c",
+        "core.splitIndex=false",
+    ];
+    let program = Program {
+        words: words(START)
+            .into_iter()
+            .chain(words(&quiet))
+            .chain(asked)
+            .collect(),
+        cwd: site.root().to_owned(),
+        env: draft.environment(site.root()),
+        stdin: String::new(),
+        timeout: PATIENCE,
+    };
+    succeeded(&what, site.run(program).await?)
 }
 
 #[cfg(test)]

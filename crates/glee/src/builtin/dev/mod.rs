@@ -2,4 +2,6 @@
 
 pub(super) mod find;
 pub(super) mod git;
+mod person;
 pub(super) mod project;
+pub(super) mod repository;

@@ -92,6 +92,24 @@ fn owned(words: &[&str]) -> Vec<String> {
     words.iter().map(|&it| it.to_owned()).collect()
 }
 
+/// The environment that a Python project keeps its packages in, where there is one.
+const ENVIRONMENT: &str = ".venv/bin";
+
+/// The words of a program, which is the project's own where its environment has it.
+fn of_project(site: &Site<'_>, words: &[&str]) -> Vec<String> {
+    let mut words = owned(words);
+    let name = match words[0].as_str() {
+        "python3" => "python",
+        "ruff" => "ruff",
+        _ => return words,
+    };
+    let own = format!("{ENVIRONMENT}/{name}");
+    if site.root().join(&own).exists() {
+        words[0] = own;
+    }
+    words
+}
+
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in super::super) struct Run {
@@ -155,10 +173,10 @@ impl Confined for RunTests {
 
     async fn run(&self, input: Tests, site: Site<'_>) -> Result<Told<Run>, Failure> {
         let kind = kind(&site)?;
-        let mut words = owned(kind.test);
+        let mut words = of_project(&site, kind.test);
         // Python has two ways, and one of them may not be there.
         if kind.test == PYTHON.test && has_pytest(&site).await {
-            words = owned(&["python3", "-m", "pytest", "-q"]);
+            words = of_project(&site, &["python3", "-m", "pytest", "-q"]);
         }
         if let Some(filter) = input.filter {
             if filter.starts_with('-') {
@@ -174,7 +192,7 @@ impl Confined for RunTests {
 }
 
 async fn has_pytest(site: &Site<'_>) -> bool {
-    let words = owned(&["python3", "-c", "import pytest"]);
+    let words = of_project(site, &["python3", "-c", "import pytest"]);
     let asked = site.run_words(words, Duration::from_secs(10)).await;
     asked.is_ok_and(|it| it.code == 0)
 }
@@ -239,7 +257,7 @@ impl Confined for FormatCode {
         let words = match &input.path {
             None => {
                 let kind = kind(&site)?;
-                owned(if input.check { kind.check } else { kind.format })
+                of_project(&site, if input.check { kind.check } else { kind.format })
             }
             Some(path) => {
                 let workspace = site.workspace()?;
@@ -256,7 +274,7 @@ impl Confined for FormatCode {
                 let (_, format, check) = known.ok_or_else(|| {
                     invalid(format!("nothing is known that formats `{}`", shown(&path)))
                 })?;
-                let mut words = owned(if input.check { check } else { format });
+                let mut words = of_project(&site, if input.check { check } else { format });
                 // With its directory it cannot be taken for an option.
                 words.push(format!("./{}", shown(&path)));
                 words
@@ -332,13 +350,14 @@ impl Confined for InstallPackage {
         };
         let mut words = match manager {
             Manager::Pip => {
-                if !site.root().join(".venv/bin/python").exists() {
+                let python = format!("{ENVIRONMENT}/python");
+                if !site.root().join(&python).exists() {
                     let make = owned(&["python3", "-m", "venv", ".venv"]);
                     let made = site.run_words(make, Duration::from_secs(120)).await?;
                     succeeded("python3 -m venv", made)?;
                 }
                 owned(&[
-                    ".venv/bin/python",
+                    &python,
                     "-m",
                     "pip",
                     "install",

@@ -2,7 +2,7 @@
 
 use glee_core::content::{Block, Content};
 use glee_core::json;
-use glee_core::outcome::{Failure, Outcome, Output};
+use glee_core::outcome::{Outcome, Output};
 use serde_json::{Map, Value, json};
 
 use super::Format;
@@ -190,16 +190,12 @@ pub fn write(format: Format, ask: &Ask, outcome: &Outcome, largest: usize) -> Va
 fn told(outcome: &Outcome) -> String {
     match &outcome.result {
         Ok(output) => success(output),
-        Err(failure) => failure_in_words(failure),
+        Err(failure) => failure.in_words(usize::MAX),
     }
 }
 
 fn success(output: &Output) -> String {
-    let mut notes = output.warnings.clone();
-    if let Some(cut) = output.truncated {
-        let of = cut.total.map_or(String::new(), |it| format!(" of {it}"));
-        notes.push(format!("the output was cut after {}{of} bytes", cut.kept));
-    }
+    let notes = output.notes();
     if output.is_content
         && let Ok(content) = Content::parse(&output.value)
     {
@@ -210,18 +206,6 @@ fn success(output: &Output) -> String {
         Value::String(text) => text.clone(),
         value => value.to_string(),
     }
-}
-
-fn failure_in_words(failure: &Failure) -> String {
-    let mut text = format!("{}: {}", failure.kind.code(), failure.message);
-    if let Some(hint) = &failure.hint {
-        text += &format!("\nhint: {hint}");
-    }
-    if !failure.details.is_empty() {
-        let details = Value::from(failure.details.clone());
-        text += &format!("\ndetails: {details}");
-    }
-    text
 }
 
 /// What Anthropic's models can look at.

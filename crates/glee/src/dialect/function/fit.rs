@@ -5,7 +5,9 @@ use serde_json::{Map, Value, json};
 
 use glee_core::name::visible;
 
-use super::tongue::{self, Tongue, is_plain};
+use super::fold::Folding;
+use super::kind::{fields, is_map, kind, kind_of, names};
+use super::tongue::{Tongue, is_plain};
 use super::undo::{Field, Undo};
 
 /// Schemas nested deeper than this, or larger, are told as far as that; the rest is JSON text.
@@ -13,14 +15,10 @@ const DEEPEST: usize = 9;
 const MOST_NODES: usize = 1500;
 /// A schema with more than this is not told at all.
 const MOST_TOLD: usize = 4500;
-/// Parts of schemas that are looked at for one tool. References can multiply without end.
-const MOST_WORK: usize = 200_000;
 /// Values that are listed, in one list and in all lists of a tool, and how long a long list may be.
 const MOST_LISTED: usize = 900;
 const MANY_LISTED: usize = 250;
 const LONGEST_LISTED: usize = 15_000;
-/// References that lead to references.
-const MOST_HOPS: usize = 32;
 
 /// One thing that a told schema does not say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,8 +38,7 @@ pub(super) struct Told {
 /// `Err` says why a tool with such arguments cannot be told at all.
 pub(super) fn fit(source: &Value, tongue: &Tongue) -> Result<Told, String> {
     let mut fitting = Fitting::new(tongue, source);
-    let merged = fitting.merged(source, "");
-    let folded = fitting.folded(merged, "");
+    let folded = fitting.folding.root();
     if is_map(&folded) {
         return Err("its arguments can have any name".to_owned());
     }
@@ -52,60 +49,35 @@ pub(super) fn fit(source: &Value, tongue: &Tongue) -> Result<Told, String> {
     Ok(Told {
         schema,
         undo,
-        losses: fitting.losses,
+        losses: fitting.folding.losses,
     })
-}
-
-/// The schema with nothing but an object at its root; what stands below is as it was.
-pub(super) fn flat_root(source: &Value) -> (Map<String, Value>, Vec<Loss>) {
-    let mut fitting = Fitting::new(&tongue::OPENAI, source);
-    let merged = fitting.merged(source, "");
-    let mut folded = fitting.folded(merged, "");
-    // Others may refer to these.
-    if let Some(shared) = source.get("$defs") {
-        folded.insert("$defs".into(), shared.clone());
-    }
-    (folded, fitting.losses)
 }
 
 type Fitted = (Map<String, Value>, Undo);
 
 struct Fitting<'a> {
     tongue: &'a Tongue,
-    root: &'a Value,
+    folding: Folding<'a>,
     nodes: usize,
-    work: usize,
     listed: usize,
-    losses: Vec<Loss>,
 }
 
 impl<'a> Fitting<'a> {
     fn new(tongue: &'a Tongue, root: &'a Value) -> Fitting<'a> {
         Fitting {
             tongue,
-            root,
+            folding: Folding::new(root),
             nodes: 0,
-            work: 0,
             listed: 0,
-            losses: Vec::new(),
         }
     }
 
     fn is_spent(&self) -> bool {
-        self.work > MOST_WORK || self.nodes > MOST_TOLD
-    }
-
-    /// Whether there is room for as much as this.
-    fn spend(&mut self, schema: &Value) -> bool {
-        self.work += glee_core::json::count(schema);
-        !self.is_spent()
+        self.folding.is_spent() || self.nodes > MOST_TOLD
     }
 
     fn lose(&mut self, at: &str, what: impl Into<String>) {
-        self.losses.push(Loss {
-            at: at.to_owned(),
-            what: what.into(),
-        });
+        self.folding.lose(at, what);
     }
 
     fn any(&mut self, schema: &Value, at: &str, depth: usize) -> Result<Fitted, String> {
@@ -113,15 +85,15 @@ impl<'a> Fitting<'a> {
         if self.is_spent() {
             return Ok((Map::new(), Undo::Same));
         }
-        let merged = self.merged(schema, at);
+        let merged = self.folding.merged(schema, at);
         if depth > DEEPEST || self.nodes > MOST_NODES {
             return Ok(self.text(&merged, at, "it is nested too deep or too large"));
         }
-        let variants = self.variants(&merged, at);
+        let variants = self.folding.variants(&merged, at);
         match (variants, self.tongue.unions) {
             (Some(variants), true) => self.union(&merged, &variants, at, depth),
             (Some(_), false) => {
-                let folded = self.folded(merged, at);
+                let folded = self.folding.folded(merged, at);
                 self.one(&folded, at, depth)
             }
             (None, _) => self.one(&merged, at, depth),
@@ -174,7 +146,7 @@ impl<'a> Fitting<'a> {
                 continue;
             }
             let (mut fitted, back) = self.any(&inner, &at, depth + 1)?;
-            let merged = self.quietly(|it| it.merged(&inner, &at));
+            let merged = self.folding.quietly(|it| it.merged(&inner, &at));
             let takes_null = kind(&merged).1;
             let null_is_absent = self.tongue.all_required && !is_required;
             if null_is_absent {
@@ -395,202 +367,6 @@ impl<'a> Fitting<'a> {
             listed.push(Value::Null);
         }
     }
-
-    /// The schema with its references followed, and with all that `allOf` adds.
-    fn merged(&mut self, schema: &Value, at: &str) -> Map<String, Value> {
-        self.followed(schema, at, 0)
-    }
-
-    fn followed(&mut self, schema: &Value, at: &str, hops: usize) -> Map<String, Value> {
-        let Value::Object(map) = schema else {
-            return Map::new();
-        };
-        if !self.spend(schema) {
-            return Map::new();
-        }
-        let mut merged = map.clone();
-        let target = merged.shift_remove("$ref");
-        let more = merged.shift_remove("allOf");
-        if hops > MOST_HOPS {
-            return merged;
-        }
-        if let Some(target) = target.as_ref().and_then(Value::as_str) {
-            match self.target(target) {
-                Some(found) => {
-                    let found = self.followed(found, at, hops + 1);
-                    self.merge(&mut merged, found, at);
-                }
-                None => self.lose(at, format!("what `{target}` refers to is not told")),
-            }
-        }
-        for one in more.iter().filter_map(Value::as_array).flatten() {
-            let one = self.followed(one, at, hops + 1);
-            self.merge(&mut merged, one, at);
-        }
-        merged
-    }
-
-    fn target(&self, reference: &str) -> Option<&'a Value> {
-        let pointer = reference.strip_prefix('#')?;
-        self.root.pointer(pointer)
-    }
-
-    fn merge(&mut self, into: &mut Map<String, Value>, other: Map<String, Value>, at: &str) {
-        for (keyword, value) in other {
-            match (keyword.as_str(), into.get_mut(&keyword), value) {
-                (_, None, value) => {
-                    into.insert(keyword, value);
-                }
-                ("properties", Some(Value::Object(own)), Value::Object(more)) => {
-                    for (name, schema) in more {
-                        match own.get_mut(&name) {
-                            None => {
-                                own.insert(name, schema);
-                            }
-                            Some(both) if *both != schema => {
-                                *both = json!({"allOf": [both.take(), schema]});
-                            }
-                            Some(_) => {}
-                        }
-                    }
-                }
-                ("required", Some(Value::Array(own)), Value::Array(more)) => {
-                    let new: Vec<Value> = more.into_iter().filter(|it| !own.contains(it)).collect();
-                    own.extend(new);
-                }
-                ("description" | "title" | "$defs" | "examples" | "default", Some(_), _) => {}
-                (_, Some(own), value) if *own == value => {}
-                (_, Some(_), _) => self.lose(at, format!("one of two `{keyword}` is not told")),
-            }
-        }
-    }
-
-    /// The forms that a value can have, when there are several.
-    fn variants(
-        &mut self,
-        schema: &Map<String, Value>,
-        at: &str,
-    ) -> Option<Vec<Map<String, Value>>> {
-        let mut base = schema.clone();
-        let listed = ["anyOf", "oneOf"]
-            .iter()
-            .filter_map(|it| base.shift_remove(*it))
-            .next();
-        if let Some(Value::Array(variants)) = listed {
-            base.shift_remove("description");
-            let around = Value::Object(base.clone());
-            let variants: Vec<Map<String, Value>> = variants
-                .iter()
-                .take_while(|_| self.spend(&around))
-                .collect::<Vec<_>>()
-                .into_iter()
-                .map(|it| {
-                    let mut variant = self.merged(it, at);
-                    self.merge(&mut variant, base.clone(), at);
-                    variant
-                })
-                .collect();
-            return Some(variants);
-        }
-        let Some(Value::Array(types)) = schema.get("type") else {
-            return None;
-        };
-        let several = types.iter().filter(|it| *it != "null").count() > 1;
-        several.then(|| {
-            let of = |kind: &Value| {
-                let mut variant = base.clone();
-                variant.shift_remove("description");
-                variant.insert("type".into(), kind.clone());
-                variant
-            };
-            types.iter().map(of).collect()
-        })
-    }
-
-    /// One schema in place of a union: for objects what they have together, otherwise the first form.
-    fn folded(&mut self, schema: Map<String, Value>, at: &str) -> Map<String, Value> {
-        let Some(all) = self.variants(&schema, at) else {
-            return schema;
-        };
-        let mut base = schema;
-        base.shift_remove("anyOf");
-        base.shift_remove("oneOf");
-        let has_null = all.iter().any(|it| kind(it).1);
-        let all: Vec<_> = all
-            .into_iter()
-            .filter(|it| kind(it).0.as_deref() != Some("null"))
-            .map(|it| self.folded(it, at))
-            .collect();
-        let kinds: Vec<_> = all.iter().map(|it| kind(it).0).collect();
-        let mut folded = match all.split_first() {
-            None => base,
-            Some((only, [])) => {
-                let mut only = only.clone();
-                self.merge(&mut only, base, at);
-                only
-            }
-            Some((_, _)) if kinds.iter().all(|it| it.as_deref() == Some("object")) => {
-                self.lose(at, "the properties of all its forms are told as one");
-                let mut together = Map::new();
-                let always = all.iter().map(|it| names(it.get("required")));
-                let always =
-                    always.reduce(|a, b| a.into_iter().filter(|it| b.contains(it)).collect());
-                let mut properties = Map::new();
-                for (name, inner) in all.iter().flat_map(fields) {
-                    match properties.get_mut(&name) {
-                        None => {
-                            properties.insert(name, inner);
-                        }
-                        Some(known) if *known == inner => {}
-                        Some(known) => match known.get_mut("anyOf").and_then(Value::as_array_mut) {
-                            Some(forms) => forms.push(inner),
-                            None => *known = json!({"anyOf": [known.take(), inner]}),
-                        },
-                    }
-                }
-                together.insert("type".into(), "object".into());
-                together.insert("properties".into(), properties.into());
-                together.insert("required".into(), always.unwrap_or_default().into());
-                if let Some(words) = base.get("description") {
-                    together.insert("description".into(), words.clone());
-                }
-                together
-            }
-            Some((first, _)) => {
-                let listed: Option<Vec<Value>> = all
-                    .iter()
-                    .map(values)
-                    .collect::<Option<Vec<_>>>()
-                    .map(|it| it.concat());
-                let same = kinds.iter().all(|it| *it == kinds[0]);
-                let mut first = first.clone();
-                match listed {
-                    Some(listed) if same => {
-                        first.shift_remove("const");
-                        first.insert("enum".into(), listed.into());
-                    }
-                    _ => self.lose(at, "only the first of its forms is told"),
-                }
-                if let Some(words) = base.get("description") {
-                    first.insert("description".into(), words.clone());
-                }
-                first
-            }
-        };
-        if has_null && let Some(Value::String(kind)) = folded.get("type") {
-            let both = json!([kind, "null"]);
-            folded.insert("type".into(), both);
-        }
-        folded
-    }
-
-    /// Looks at something that is told elsewhere.
-    fn quietly<T>(&mut self, look: impl FnOnce(&mut Self) -> T) -> T {
-        let known = self.losses.len();
-        let seen = look(self);
-        self.losses.truncate(known);
-        seen
-    }
 }
 
 /// Keywords that have a place of their own.
@@ -640,90 +416,6 @@ fn is_of(keyword: &str, kind: &str) -> bool {
         "format" => kind != "object" && kind != "array" && kind != "boolean",
         _ => true,
     }
-}
-
-/// The type that is not null, and whether null is one of the values too.
-pub(super) fn kind(schema: &Map<String, Value>) -> (Option<String>, bool) {
-    let has = |all: &[&str]| all.iter().any(|it| schema.contains_key(*it));
-    match schema.get("type") {
-        Some(Value::String(kind)) => (Some(kind.clone()), kind == "null"),
-        Some(Value::Array(kinds)) => {
-            let null = kinds.iter().any(|it| it == "null");
-            let other = kinds
-                .iter()
-                .filter_map(Value::as_str)
-                .find(|it| *it != "null");
-            (other.or(null.then_some("null")).map(str::to_owned), null)
-        }
-        _ => {
-            let listed = values(schema).unwrap_or_default();
-            let null = listed.iter().any(Value::is_null);
-            let mut kinds = listed.iter().filter(|it| !it.is_null()).map(kind_of);
-            let first = kinds.next();
-            let guessed = match first {
-                Some(first) => kinds.all(|it| it == first).then_some(first),
-                None if null => Some("null"),
-                None if has(&["properties", "required", "additionalProperties"]) => Some("object"),
-                None if has(&["items", "prefixItems", "minItems", "maxItems"]) => Some("array"),
-                None if has(&["minLength", "maxLength", "pattern", "format"]) => Some("string"),
-                None if has(&["minimum", "maximum", "multipleOf"]) => Some("number"),
-                None => None,
-            };
-            (guessed.map(str::to_owned), null)
-        }
-    }
-}
-
-pub(super) fn kind_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Number(it) if it.is_f64() => "number",
-        Value::Number(_) => "integer",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
-}
-
-pub(super) fn values(schema: &Map<String, Value>) -> Option<Vec<Value>> {
-    match (schema.get("const"), schema.get("enum")) {
-        (Some(only), _) => Some(vec![only.clone()]),
-        (None, Some(Value::Array(all))) => Some(all.clone()),
-        _ => None,
-    }
-}
-
-fn fields(schema: &Map<String, Value>) -> Vec<(String, Value)> {
-    let properties = schema.get("properties").and_then(Value::as_object);
-    let required = names(schema.get("required"));
-    let mut fields: Vec<(String, Value)> = properties
-        .into_iter()
-        .flatten()
-        .filter(|(_, it)| **it != Value::Bool(false))
-        .map(|(name, it)| (name.clone(), it.clone()))
-        .collect();
-    // What is required and not described can have any value.
-    for name in required {
-        if !fields.iter().any(|(it, _)| *it == name) {
-            fields.push((name, json!(true)));
-        }
-    }
-    fields
-}
-
-/// An object whose keys are not known beforehand, and which has no others.
-fn is_map(schema: &Map<String, Value>) -> bool {
-    let open = match schema.get("additionalProperties") {
-        None | Some(Value::Bool(false)) => schema.contains_key("patternProperties"),
-        Some(_) => true,
-    };
-    open && fields(schema).is_empty()
-}
-
-fn names(list: Option<&Value>) -> Vec<String> {
-    let names = list.and_then(Value::as_array).into_iter().flatten();
-    names.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 /// Adds to what is said of a value.

@@ -3,6 +3,8 @@
 
 mod call;
 mod fit;
+mod fold;
+mod kind;
 mod plain;
 mod tongue;
 mod undo;

@@ -1,22 +1,26 @@
 //! A schema told as its author wrote it, for providers that read most of JSON Schema: only what they
 //! refuse at the root is told in another way.
 
-use glee_core::name::{is_hidden, visible};
+use glee_core::schema;
 use serde_json::{Map, Value};
 
-use super::fit::{Loss, Told, flat_root};
+use super::fit::{Loss, Told};
+use super::fold::{Folding, VALUES, target_of};
 use super::tongue::is_plain;
 use super::undo::Undo;
 
 /// Keywords that may not stand at the root.
 const NOT_AT_THE_ROOT: &[&str] = &["anyOf", "oneOf", "allOf", "not", "enum", "const"];
 
-/// Keywords whose values are no schemas.
-const VALUES: &[&str] = &["default", "const", "enum", "examples"];
-
 /// `Err` says why a tool with such arguments cannot be told at all.
 pub(super) fn told(source: &Value, plain_names: bool) -> Result<Told, String> {
-    let (mut schema, mut losses) = flat_root(source);
+    let mut folding = Folding::new(source);
+    let mut schema = folding.root();
+    let mut losses = folding.losses;
+    // Others may refer to these.
+    if let Some(shared) = source.get("$defs") {
+        schema.insert("$defs".into(), shared.clone());
+    }
     for keyword in NOT_AT_THE_ROOT {
         if schema.shift_remove(*keyword).is_some() {
             losses.push(Loss {
@@ -46,7 +50,7 @@ pub(super) fn told(source: &Value, plain_names: bool) -> Result<Told, String> {
             }
             properties.shift_remove(&name);
             losses.push(Loss {
-                at: format!("/{}", glee_core::schema::escape(&name)),
+                at: format!("/{}", schema::escape(&name)),
                 what: "it is left out: it is no name for an argument there".to_owned(),
             });
         }
@@ -57,7 +61,8 @@ pub(super) fn told(source: &Value, plain_names: bool) -> Result<Told, String> {
             "what `{lost}` refers to stands where it cannot be told"
         ));
     }
-    tidy(&mut whole);
+    schema::show(&mut whole);
+    give_items(&mut whole);
     let Value::Object(schema) = whole else {
         return Err("its arguments are no object".to_owned());
     };
@@ -74,10 +79,7 @@ fn dangling(schema: &Value, root: &Value) -> Option<String> {
         Value::Object(map) => map.iter().find_map(|(key, value)| match value {
             _ if VALUES.contains(&key.as_str()) => None,
             Value::String(to) if key == "$ref" => {
-                let pointer = to
-                    .strip_prefix('#')
-                    .filter(|it| it.is_empty() || it.starts_with('/'));
-                let is_lost = pointer.is_some_and(|it| root.pointer(it).is_none());
+                let is_lost = to.starts_with('#') && target_of(to, root).is_none();
                 is_lost.then(|| to.clone())
             }
             other => dangling(other, root),
@@ -87,8 +89,8 @@ fn dangling(schema: &Value, root: &Value) -> Option<String> {
     }
 }
 
-/// Takes out what people cannot see, and says of every list that it has items.
-fn tidy(schema: &mut Value) {
+/// Says of every list that it has items.
+fn give_items(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
             let is_list = map.get("type").is_some_and(|it| match it {
@@ -98,19 +100,11 @@ fn tidy(schema: &mut Value) {
             if is_list && !map.contains_key("items") {
                 map.insert("items".into(), Map::new().into());
             }
-            for (key, value) in map {
-                match value {
-                    _ if VALUES.contains(&key.as_str()) => {}
-                    Value::String(text)
-                        if (key == "description" || key == "title") && text.contains(is_hidden) =>
-                    {
-                        *text = visible(text);
-                    }
-                    other => tidy(other),
-                }
-            }
+            map.iter_mut()
+                .filter(|(key, _)| !VALUES.contains(&key.as_str()))
+                .for_each(|(_, it)| give_items(it));
         }
-        Value::Array(items) => items.iter_mut().for_each(tidy),
+        Value::Array(items) => items.iter_mut().for_each(give_items),
         _ => {}
     }
 }

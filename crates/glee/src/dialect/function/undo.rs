@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::fit::{kind, kind_of, values};
+use super::kind::{kind, kind_of, values};
 
 /// What was done to a schema, for the values that answer to it.
 #[derive(Clone, Debug, PartialEq)]

@@ -73,10 +73,18 @@ impl Hosts {
         }
         match &self.others {
             Others::Public => &Network::Public,
-            Others::Of(one) if one.origin() == url.origin() => &Network::Public,
+            Others::Of(one) if one.origin() == url.origin() || is_upgrade(one, url) => {
+                &Network::Public
+            }
             Others::Nobody | Others::Of(_) => &self.listed,
         }
     }
+}
+
+/// Whether it is the same host, asked over TLS: a service that wants to be asked so redirects there.
+fn is_upgrade(from: &Url, to: &Url) -> bool {
+    let usual = from.port().or(to.port()).is_none();
+    usual && from.host() == to.host() && (from.scheme(), to.scheme()) == ("http", "https")
 }
 
 /// Whether a list of the project names the host of a URL.
@@ -188,6 +196,18 @@ mod tests {
         for other in ["https://b.test/", "http://a.test/", "https://a.test:8443/"] {
             assert_ne!(*hosts.network(&url(other)), Network::Public, "{other}");
         }
+        // The same host over TLS, and nothing else that happens to be there.
+        let hosts = Hosts::new(&listed, Others::Of(url("http://a.test/x")));
+        assert_eq!(*hosts.network(&url("https://a.test/x")), Network::Public);
+        for other in [
+            "https://b.test/",
+            "https://a.test:8443/",
+            "http://a.test:81/",
+        ] {
+            assert_ne!(*hosts.network(&url(other)), Network::Public, "{other}");
+        }
+        let hosts = Hosts::new(&listed, Others::Of(url("http://a.test:8080/")));
+        assert_ne!(*hosts.network(&url("https://a.test/")), Network::Public);
         assert!(is_listed(
             hosts.network(&url("https://docs.test/")),
             &url("https://docs.test/")

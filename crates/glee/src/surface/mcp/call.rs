@@ -122,7 +122,7 @@ impl Server {
         if let Some(round) = self.next_round(&purpose, &line)? {
             return Ok(round.into());
         }
-        Ok(result::render(&outcome, spec.as_deref(), &self.shelf(&caller)).into())
+        Ok(result::render(outcome, spec.as_deref(), &self.shelf(&caller)).into())
     }
 
     /// A tool that only runs as a task asks before the task begins; one that merely may, asks when its

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use glee_core::outcome::{Failure, FailureKind};
+use glee_core::outcome::{Failure, FailureKind, head};
 use glee_core::port::Caller;
 use rmcp::RoleServer;
 use rmcp::model::CallToolResult;

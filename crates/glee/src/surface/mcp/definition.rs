@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use glee_core::model::{Exec, Format, Method, ToolSpec};
-use glee_core::name::{is_hidden, visible};
+use glee_core::name::visible;
 use glee_core::permission::Network;
-use glee_core::schema::Schema;
+use glee_core::schema::{Schema, show};
 use rmcp::model::{MetaObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
@@ -50,12 +50,7 @@ pub(super) fn of(
 
 /// The author's schema as it is, but that what is asked for when it is absent is not required.
 fn inputs(spec: &ToolSpec) -> Arc<Map<String, Value>> {
-    let mut schema = spec
-        .inputs
-        .source()
-        .as_object()
-        .cloned()
-        .unwrap_or_default();
+    let mut schema = shown(spec.inputs.source());
     if let Some(Value::Array(required)) = schema.get_mut("required") {
         let asked = |name: &Value| {
             spec.elicit
@@ -65,26 +60,15 @@ fn inputs(spec: &ToolSpec) -> Arc<Map<String, Value>> {
         };
         required.retain(|name| !asked(name));
     }
-    show(&mut schema);
     Arc::new(schema)
 }
 
-/// Takes out of a schema's words what people cannot see; what it demands stays as it is.
-fn show(schema: &mut Map<String, Value>) {
-    for (key, value) in schema {
-        match value {
-            Value::String(text)
-                if (key == "description" || key == "title") && text.contains(is_hidden) =>
-            {
-                *text = visible(text);
-            }
-            Value::Object(inner) => show(inner),
-            Value::Array(items) => items
-                .iter_mut()
-                .filter_map(Value::as_object_mut)
-                .for_each(show),
-            _ => {}
-        }
+fn shown(schema: &Value) -> Map<String, Value> {
+    let mut schema = schema.clone();
+    show(&mut schema);
+    match schema {
+        Value::Object(map) => map,
+        _ => Map::new(),
     }
 }
 
@@ -100,9 +84,7 @@ pub(super) fn output_schema(spec: &ToolSpec) -> Option<&Value> {
 /// The root of what clients get is always an object; any other value stands below `result`.
 fn outputs(schema: &Value) -> Map<String, Value> {
     let mut schema = schema.clone();
-    if let Value::Object(map) = &mut schema {
-        show(map);
-    }
+    show(&mut schema);
     match schema {
         Value::Object(map) if map.get("type") == Some(&"object".into()) => map,
         mut other => {

@@ -60,6 +60,9 @@ pub struct Outlet<W> {
     server: Server,
     /// What was taken and is not written yet.
     left: VecDeque<Bytes>,
+    /// So many bytes that come next hold no list. A large answer comes again and again until it is written, and is
+    /// looked through once.
+    plain: usize,
 }
 
 impl<W: AsyncWrite + Unpin> Outlet<W> {
@@ -68,6 +71,7 @@ impl<W: AsyncWrite + Unpin> Outlet<W> {
             inner,
             server,
             left: VecDeque::new(),
+            plain: 0,
         }
     }
 
@@ -93,13 +97,19 @@ impl<W: AsyncWrite + Unpin> AsyncWrite for Outlet<W> {
         answer: &[u8],
     ) -> Poll<io::Result<usize>> {
         ready!(self.poll_left(context))?;
-        let Some((place, list)) = self.server.list_in(answer) else {
-            return Pin::new(&mut self.inner).poll_write(context, answer);
-        };
-        let before = Bytes::copy_from_slice(&answer[..place.start]);
-        self.left.extend([before, list]);
-        // What comes after it comes again.
-        Poll::Ready(Ok(place.end))
+        if self.plain == 0 {
+            if let Some((place, list)) = self.server.list_in(answer) {
+                let before = Bytes::copy_from_slice(&answer[..place.start]);
+                self.left.extend([before, list]);
+                // What comes after it comes again.
+                return Poll::Ready(Ok(place.end));
+            }
+            self.plain = answer.len();
+        }
+        let known = &answer[..answer.len().min(self.plain)];
+        let written = ready!(Pin::new(&mut self.inner).poll_write(context, known))?;
+        self.plain -= written;
+        Poll::Ready(Ok(written))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

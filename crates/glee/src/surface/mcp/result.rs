@@ -6,7 +6,7 @@
 
 use glee_core::content::{Block, Body, Content};
 use glee_core::model::{Format, ToolSpec};
-use glee_core::outcome::{Failure, Outcome, Output};
+use glee_core::outcome::{Failure, Outcome, Output, head};
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject, Resource, ResourceContents};
 use serde_json::{Map, Value, json};
 
@@ -23,13 +23,13 @@ pub(super) struct Shelf<'a> {
 pub(super) const SCHEME: &str = "glee://results/";
 
 pub(super) fn render(
-    outcome: &Outcome,
+    outcome: Outcome,
     spec: Option<&ToolSpec>,
     shelf: &Shelf<'_>,
 ) -> CallToolResult {
-    let mut result = match &outcome.result {
+    let mut result = match outcome.result {
         Ok(output) => success(output, spec, shelf),
-        Err(failure) => error(failure, shelf),
+        Err(failure) => error(&failure, shelf),
     };
     let mut meta = Map::new();
     meta.insert("dev.glee/call".into(), outcome.id.to_string().into());
@@ -39,26 +39,13 @@ pub(super) fn render(
 
 /// A failure in words; nothing that could be taken for the tool's value.
 pub(super) fn error(failure: &Failure, shelf: &Shelf<'_>) -> CallToolResult {
-    let message = head(&failure.message, shelf.largest);
-    let mut text = format!("{}: {message}", failure.kind.code());
-    if let Some(hint) = &failure.hint {
-        text += &format!("\nhint: {hint}");
-    }
-    if !failure.details.is_empty() {
-        let details = Value::from(failure.details.clone()).to_string();
-        text += "\ndetails: ";
-        text += &head(&details, shelf.largest);
-    }
+    let text = failure.in_words(shelf.largest);
     CallToolResult::error(vec![ContentBlock::text(text)])
 }
 
-fn success(output: &Output, spec: Option<&ToolSpec>, shelf: &Shelf<'_>) -> CallToolResult {
+fn success(output: Output, spec: Option<&ToolSpec>, shelf: &Shelf<'_>) -> CallToolResult {
     let schema = spec.and_then(output_schema);
-    let mut notes = output.warnings.clone();
-    if let Some(cut) = output.truncated {
-        let of = cut.total.map_or(String::new(), |it| format!(" of {it}"));
-        notes.push(format!("the output was cut after {}{of} bytes", cut.kept));
-    }
+    let notes = output.notes();
     if !notes.is_empty() && schema.is_some() {
         let text = format!("{}\nvalue: {}", notes.join("\n"), output.value);
         return large(text, true, shelf);
@@ -74,11 +61,11 @@ fn success(output: &Output, spec: Option<&ToolSpec>, shelf: &Shelf<'_>) -> CallT
     {
         return large(text.clone(), false, shelf);
     }
-    let structured = match &output.value {
-        Value::Object(map) if notes.is_empty() && schema.is_none_or(is_object) => map.clone(),
+    let structured = match output.value {
+        Value::Object(map) if notes.is_empty() && schema.is_none_or(is_object) => map,
         value => {
             let mut wrapped = Map::new();
-            wrapped.insert("result".into(), value.clone());
+            wrapped.insert("result".into(), value);
             if !notes.is_empty() {
                 wrapped.insert("warnings".into(), notes.into());
             }
@@ -178,15 +165,25 @@ pub(super) fn whole_or_large(
     shelf: &Shelf<'_>,
 ) -> CallToolResult {
     let structured = Value::Object(structured);
-    let text = structured.to_string();
-    if text.len() > shelf.largest {
+    // What is surely too large is not written twice.
+    let text = (texts(&structured) <= shelf.largest).then(|| structured.to_string());
+    let Some(text) = text.filter(|it| it.len() <= shelf.largest) else {
         // In lines, so that it can be searched.
-        let lines = serde_json::to_string_pretty(&structured).unwrap_or(text);
-        return large(lines, has_schema, shelf);
-    }
+        return large(format!("{structured:#}"), has_schema, shelf);
+    };
     let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
     result.structured_content = Some(structured);
     result
+}
+
+/// How long the texts of a value are; as JSON it is longer.
+fn texts(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(texts).sum(),
+        Value::Object(map) => map.iter().map(|(key, it)| key.len() + texts(it)).sum(),
+        _ => 0,
+    }
 }
 
 /// A text, or its two ends and where to read the rest.

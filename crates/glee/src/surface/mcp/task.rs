@@ -103,7 +103,7 @@ impl Server {
                         Err(TaskExit::Error(protocol(failure.clone())))
                     }
                     _ => Ok(result::render(
-                        &outcome,
+                        outcome,
                         spec.as_deref(),
                         &server.shelf(&caller),
                     )),

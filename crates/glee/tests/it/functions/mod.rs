@@ -4,13 +4,17 @@ mod corpus;
 mod rules;
 mod types;
 
-use glee::dialect::function::{Export, Format, export};
+use std::sync::Arc;
+
+use glee::dialect::function::{Export, Format, Remark, export, names};
 use glee::dialect::manifest;
+use glee::store::manifests;
 use glee_core::model::ToolSpec;
 use serde_json::{Value, json};
 
+use crate::builtins;
 use crate::mcp::server::{Served, eventually, glee};
-use crate::support::{Scene, json as output_json, stderr, stdout};
+use crate::support::{Scene, json as output_json, repository, stderr, stdout};
 
 /// A tool that takes what the schema says.
 fn tool(name: &str, schema: &Value) -> String {
@@ -76,36 +80,83 @@ fn functions(format: Format, export: &Export) -> Vec<Function> {
     .collect()
 }
 
+/// Tools with every schema there may be: those of the corpus, and all that come with glee and with the examples.
+struct Everything {
+    corpus: Vec<Arc<ToolSpec>>,
+    real: Vec<Arc<ToolSpec>>,
+}
+
+impl Everything {
+    fn new() -> Everything {
+        let corpus = corpus::schemas();
+        assert!(corpus.len() >= 200, "{}", corpus.len());
+        let named = corpus.iter().enumerate();
+        let corpus = named.map(|(at, it)| Arc::new(spec(&format!("t{at}"), it)));
+        let examples = repository().join("examples/.glee/tools");
+        let examples = manifests::load(&examples).unwrap().into_iter();
+        // One of them has the name of a built-in tool.
+        let examples = examples.map(|it| {
+            let model = it.read.model.unwrap();
+            let name = format!("example_{}", model.name);
+            Arc::new(ToolSpec { name, ..model })
+        });
+        let builtins = builtins::means().tools().unwrap();
+        Everything {
+            corpus: corpus.collect(),
+            real: builtins.into_iter().chain(examples).collect(),
+        }
+    }
+
+    fn all(&self) -> Vec<&ToolSpec> {
+        self.corpus
+            .iter()
+            .chain(&self.real)
+            .map(|it| &**it)
+            .collect()
+    }
+
+    /// All of them, as a provider is told them.
+    fn exported(&self, format: Format, strict: bool) -> Export {
+        let all = self.all();
+        let names = names(format, &all);
+        let tools: Vec<(&ToolSpec, String)> = all.into_iter().zip(names).collect();
+        export(format, strict, &tools)
+    }
+}
+
+const PROVIDERS: [Format; 4] = [
+    Format::OpenAi,
+    Format::OpenAiResponses,
+    Format::Anthropic,
+    Format::Gemini,
+];
+
 /// Every provider takes every tool that it is given, and every tool is given or told to be left out.
 #[test]
 fn one_tool_never_breaks_the_list() {
-    let corpus = corpus::schemas();
-    assert!(corpus.len() >= 200, "{}", corpus.len());
-    let names: Vec<String> = (0..corpus.len()).map(|it| format!("t{it}")).collect();
-    let specs: Vec<ToolSpec> = names
-        .iter()
-        .zip(&corpus)
-        .map(|(name, schema)| spec(name, schema))
-        .collect();
-    let specs: Vec<(&ToolSpec, String)> = specs.iter().zip(names.clone()).collect();
-    for format in [
-        Format::OpenAi,
-        Format::OpenAiResponses,
-        Format::Anthropic,
-        Format::Gemini,
-    ] {
+    let everything = Everything::new();
+    for format in PROVIDERS {
         for strict in [false, true] {
-            let export = export(format, strict, &specs);
+            let export = everything.exported(format, strict);
             let listed = functions(format, &export);
-            for (at, name) in names.iter().enumerate() {
+            let mut left_out = Vec::new();
+            for (spec, name) in everything
+                .all()
+                .iter()
+                .zip(names(format, &everything.all()))
+            {
+                let source = spec.inputs.source();
                 let said = |what: &str| {
+                    let of = |it: &&Remark| it.tool.as_ref() == Some(&spec.name);
                     export
                         .report
                         .iter()
-                        .any(|it| it.tool.as_ref() == Some(name) && it.what.contains(what))
+                        .filter(of)
+                        .any(|it| it.what.contains(what))
                 };
-                let Some(found) = listed.iter().find(|it| it.name == *name) else {
-                    assert!(said("left out"), "{name} is missing: {}", corpus[at]);
+                let Some(found) = listed.iter().find(|it| it.name == name) else {
+                    assert!(said("left out"), "{name} is missing: {source}");
+                    left_out.push(name);
                     continue;
                 };
                 if strict && format != Format::Gemini {
@@ -114,14 +165,71 @@ fn one_tool_never_breaks_the_list() {
                 let problems = rules::problems(format, found.strict, found.schema.as_ref());
                 assert!(
                     problems.is_empty(),
-                    "{format:?} {strict} {name}: {problems:?}\nfrom {}\nto {:?}",
-                    corpus[at],
+                    "{format:?} {strict} {name}: {problems:?}\nfrom {source}\nto {:?}",
                     found.schema
                 );
             }
-            let left_out = names.len() - listed.len();
-            assert!(left_out <= 4, "{format:?} {strict}: {left_out} left out");
+            assert!(left_out.len() <= 4, "{format:?} {strict}: {left_out:?}");
+            let is_real = |it: &&String| everything.real.iter().any(|real| real.name == **it);
+            assert_eq!(left_out.iter().find(is_real), None, "{format:?} {strict}");
         }
+    }
+}
+
+/// All that comes with glee can be called within OpenAI's strict schemas.
+#[test]
+fn every_builtin_is_strict() {
+    let tools = builtins::means().tools().unwrap();
+    let tools: Vec<(&ToolSpec, String)> = tools.iter().map(|it| (&**it, it.name.clone())).collect();
+    let export = export(Format::OpenAi, true, &tools);
+    let listed = functions(Format::OpenAi, &export);
+    assert_eq!(listed.len(), tools.len());
+    let loose: Vec<&String> = listed
+        .iter()
+        .filter(|it| !it.strict)
+        .map(|it| &it.name)
+        .collect();
+    assert!(loose.is_empty(), "{loose:?}");
+}
+
+/// By a pointer that is escaped as URLs are, and by an anchor.
+#[test]
+fn references_are_followed_however_they_are_written() {
+    for (to, shared) in [
+        ("#/$defs/a%20b", json!({"a b": {"type": "integer"}})),
+        ("#/%24defs/%C3%A4~1", json!({"ä/": {"type": "integer"}})),
+        (
+            "#here",
+            json!({"x": {"$anchor": "here", "type": "integer"}}),
+        ),
+    ] {
+        let property = json!({"$ref": to, "description": "d"});
+        let schema = json!({"type": "object", "required": ["a"], "properties": {"a": property}, "$defs": shared});
+        let spec = spec("t", &schema);
+        for (format, strict) in [
+            (Format::OpenAi, true),
+            (Format::Anthropic, true),
+            (Format::Gemini, false),
+        ] {
+            let export = export(format, strict, &[(&spec, "t".to_owned())]);
+            let told = functions(format, &export).remove(0).schema.unwrap();
+            let kind = told["properties"]["a"]["type"]
+                .as_str()
+                .unwrap()
+                .to_lowercase();
+            assert_eq!(kind, "integer", "{format:?} {to}: {told}");
+            assert!(export.report.is_empty(), "{format:?} {to}");
+        }
+        // Told as it is, it still leads there.
+        let export = export(Format::Anthropic, false, &[(&spec, "t".to_owned())]);
+        let told = functions(Format::Anthropic, &export)
+            .remove(0)
+            .schema
+            .unwrap();
+        assert_eq!(
+            rules::problems(Format::Anthropic, false, Some(&told)),
+            [""; 0]
+        );
     }
 }
 
@@ -271,7 +379,7 @@ fn names_for_gemini_are_found_for_all() {
         .map(|it| spec(&("_".repeat(it) + &"1".repeat(64 - it)), &schema))
         .collect();
     let specs: Vec<&ToolSpec> = specs.iter().collect();
-    let names = glee::dialect::function::names(Format::Gemini, &specs);
+    let names = names(Format::Gemini, &specs);
     let different: std::collections::BTreeSet<&String> = names.iter().collect();
     assert_eq!(different.len(), 64);
     assert!(names.iter().all(|it| it.len() <= 64 && it.starts_with('_')));

@@ -246,13 +246,28 @@ fn root(schema: &Value, forbidden: &[&str], found: &mut Vec<String>) {
     }
     walk(schema, &mut |map| {
         if let Some(Value::String(to)) = map.get("$ref")
-            && let Some(pointer) = to.strip_prefix('#')
-            && (pointer.is_empty() || pointer.starts_with('/'))
-            && schema.pointer(pointer).is_none()
+            && !leads_somewhere(to, schema)
         {
             found.push(format!("{to} leads nowhere"));
         }
     });
+}
+
+fn leads_somewhere(to: &str, schema: &Value) -> bool {
+    let Some(fragment) = to.strip_prefix('#') else {
+        return false;
+    };
+    let escapes = [("%20", " "), ("%24", "$"), ("%C3%A4", "ä")];
+    let undone = |text: String, it: (&str, &str)| text.replace(it.0, it.1);
+    let fragment = escapes.into_iter().fold(fragment.to_owned(), undone);
+    if fragment.is_empty() || fragment.starts_with('/') {
+        return schema.pointer(&fragment).is_some();
+    }
+    let mut is_there = false;
+    walk(schema, &mut |map| {
+        is_there |= map.get("$anchor").is_some_and(|it| *it == fragment);
+    });
+    is_there
 }
 
 fn kinds(map: &Map<String, Value>) -> Vec<&str> {

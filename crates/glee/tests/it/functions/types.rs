@@ -2,7 +2,10 @@
 
 use std::process::Command;
 
-use crate::support::{GLEE, repository, stdout};
+use glee::dialect::function::Format;
+
+use super::{Everything, PROVIDERS};
+use crate::support::{repository, stdout};
 
 const CHECKS: &str = r#"
 import type { ChatCompletionTool } from "openai/resources/chat/completions";
@@ -16,29 +19,21 @@ fn the_providers_libraries_take_it() {
     let clients = repository().join("target/clients/providers");
     let home = tempfile::tempdir_in(&clients).unwrap();
     let mut text = CHECKS.to_owned();
-    for (at, (format, kind)) in [
-        ("openai", "ChatCompletionTool[]"),
-        ("openai-responses", "FunctionTool[]"),
-        ("anthropic", "AnthropicTool[]"),
-        ("gemini", "GeminiTool[]"),
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        for strict in [&[][..], &["--strict"]] {
-            let output = Command::new(GLEE)
-                .args(["export", format])
-                .args(strict)
-                .current_dir(repository().join("examples"))
-                .output()
-                .unwrap();
-            assert!(output.status.success());
-            let mut tools = stdout(&output);
-            if format == "gemini" {
+    let everything = Everything::new();
+    for (at, format) in PROVIDERS.into_iter().enumerate() {
+        let kind = match format {
+            Format::OpenAi | Format::ToolResult => "ChatCompletionTool[]",
+            Format::OpenAiResponses => "FunctionTool[]",
+            Format::Anthropic => "AnthropicTool[]",
+            Format::Gemini => "GeminiTool[]",
+        };
+        for strict in [false, true] {
+            let mut tools = everything.exported(format, strict).tools.to_string();
+            if format == Format::Gemini {
                 // Their types are an enum, whose values are these texts.
-                tools = tools.replace("\"type\": \"", "\"type\": <any>\"");
+                tools = tools.replace("\"type\":\"", "\"type\":<any>\"");
             }
-            text += &format!("export const t{at}_{}: {kind} = {tools};\n", strict.len());
+            text += &format!("export const t{at}_{strict}: {kind} = {tools};\n");
         }
     }
     std::fs::write(home.path().join("check.ts"), text).unwrap();

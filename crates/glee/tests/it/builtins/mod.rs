@@ -1,11 +1,13 @@
 //! The tools that come with glee, where a case folder cannot tell: what happens between a question and
 //! the deed, other programs, and the table itself.
 
+mod git;
+mod real;
+
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
-use std::process::Command;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock};
 
 use glee::app::{App, Call, Wiring, cage_without_project};
 use glee::approve::absent::Absent;
@@ -16,6 +18,7 @@ use glee::store::record::Said;
 use glee_core::outcome::{FailureKind, Outcome};
 use glee_core::port::{Answer, Approver, Caller, Cancel, Later, Question, Waits};
 use serde_json::{Value, json};
+use tokio::runtime::Runtime;
 use uuid::Uuid;
 
 use crate::support::{Scene, json as output_json, stdout, wiring};
@@ -28,7 +31,7 @@ pub(crate) fn means() -> Means {
         ..Settings::default()
     };
     let http = Arc::new(HttpExec::new(HttpPolicy::default()));
-    Means::new(settings, &[], &cage_without_project(), http)
+    Means::new(Path::new("/"), settings, &[], &cage_without_project(), http)
 }
 
 const ALL: &str = "builtins: {enable: [core, system, dev]}\n";
@@ -49,13 +52,11 @@ fn nobody() -> Answer {
     }
 }
 
+/// One for all calls: what a project opens at the first, such as a way out for its programs, serves the others too.
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
+
 fn call(app: &App, tool: &str, args: Value, approval: Option<Uuid>) -> Outcome {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(app.call(Call {
+    RUNTIME.block_on(app.call(Call {
         tool: tool.into(),
         args: serde_json::from_value(args).unwrap(),
         caller: Caller {
@@ -329,155 +330,6 @@ fn permissions_that_are_not_allowed() {
     }
 }
 
-fn git(scene: &Scene, words: &[&str]) {
-    let done = Command::new("git")
-        .args(["-c", "user.name=Ada", "-c", "user.email=ada@example.com"])
-        .args(words)
-        .current_dir(&scene.root)
-        .env("HOME", &scene.root)
-        .output()
-        .unwrap();
-    assert!(done.status.success(), "{words:?}: {done:?}");
-}
-
-#[test]
-fn git_in_a_repository() {
-    let scene = scene(ALL);
-    scene.write("a.txt", "one\n");
-    scene.write(".gitignore", ".glee\n");
-    git(&scene, &["init", "-q", "-b", "main"]);
-    git(&scene, &["config", "user.name", "Ada"]);
-    git(&scene, &["config", "user.email", "ada@example.com"]);
-    git(&scene, &["add", "."]);
-    git(&scene, &["commit", "-q", "-m", "first"]);
-    scene.write("a.txt", "two\n");
-    scene.write("-b c.txt", "new\n");
-    let app = open(&scene, Answer::Approved);
-    let state = value(call(&app, "git_status", json!({}), None));
-    assert_eq!(state["branch"], "main");
-    let changed = json!([{"path": "a.txt", "status": " M"}, {"path": "-b c.txt", "status": "??"}]);
-    assert_eq!(state["entries"], changed);
-    let diff = value(call(&app, "git_diff", json!({"paths": ["a.txt"]}), None));
-    assert!(
-        diff["diff"].as_str().unwrap().contains("-one\n+two\n"),
-        "{diff}"
-    );
-    let args = json!({"message": "second", "paths": ["a.txt", "-b c.txt"]});
-    let made = value(call(&app, "git_commit", args, None));
-    let log = value(call(&app, "git_log", json!({"limit": 5}), None));
-    assert_eq!(log["commits"][0]["hash"], made["hash"]);
-    assert_eq!(log["commits"][0]["subject"], "second");
-    assert_eq!(log["commits"].as_array().unwrap().len(), 2);
-    // What is named is a commit or a path, and never an option.
-    for (tool, args) in [
-        ("git_diff", json!({"commit": "--output=made"})),
-        ("git_log", json!({"commit": "--output=made"})),
-        ("git_diff", json!({"paths": ["../x"]})),
-    ] {
-        assert!(call(&app, tool, args, None).result.is_err());
-        assert!(!scene.root.join("made").exists());
-    }
-}
-
-/// What is compared is what the input says, whatever is staged and whatever is committed.
-#[test]
-fn git_compares_with_the_last_commit() {
-    let scene = scene(ALL);
-    scene.write(".gitignore", ".glee\n");
-    scene.write("a.txt", "one\n");
-    git(&scene, &["init", "-q", "-b", "main"]);
-    git(&scene, &["config", "color.ui", "always"]);
-    git(&scene, &["config", "color.diff", "always"]);
-    git(&scene, &["add", "."]);
-    let app = open(&scene, nobody());
-    let diff = |args: Value| {
-        let told = value(call(&app, "git_diff", args, None));
-        told["diff"].as_str().unwrap().to_owned()
-    };
-    // Before the first commit all of it is new.
-    assert!(diff(json!({})).contains("\n+one\n"));
-    assert!(diff(json!({"staged": true})).contains("\n+one\n"));
-    git(&scene, &["commit", "-q", "-m", "first"]);
-    scene.write("a.txt", "two\n");
-    git(&scene, &["add", "."]);
-    assert!(diff(json!({})).contains("\n-one\n+two\n"));
-    scene.write("a.txt", "one\n");
-    assert_eq!(diff(json!({})), "");
-    assert!(diff(json!({"staged": true})).contains("\n-one\n+two\n"));
-}
-
-/// What a person's next `git status` runs is decided in there.
-#[test]
-fn what_is_gits_own_is_not_written() {
-    let deed = "for it in commondir config.worktree index modules/x/config worktrees/x/gitdir; do
-        mkdir -p .git/modules/x .git/worktrees/x; echo x > .git/$it; done; mv .git old; rm -rf .git; mkdir .git;
-        touch ran";
-    let shell = |scene: &Scene| {
-        // What a script does no rule foresees.
-        scene.write("deed.sh", deed);
-        let deed = "bash deed.sh";
-        let app = open(scene, Answer::Approved);
-        let run = |tool: &str, args: Value| {
-            let outcome = call(&app, tool, args, None);
-            assert!(outcome.result.is_ok(), "{tool}: {outcome:?}");
-            let ran = scene.root.join("ran");
-            assert!(ran.exists(), "{tool}: {outcome:?}");
-            fs::remove_file(ran).unwrap();
-        };
-        run("shell", json!({"command": deed}));
-        run("tool_exec", json!({"cmd": deed}));
-        run("run_code", json!({"language": "bash", "code": deed}));
-    };
-    let names = |scene: &Scene| {
-        let entries = fs::read_dir(scene.root.join(".git")).unwrap();
-        let mut names: Vec<_> = entries.map(|it| it.unwrap().file_name()).collect();
-        names.sort();
-        names
-    };
-    let repository = scene(ALL);
-    git(&repository, &["init", "-q"]);
-    let before = names(&repository);
-    shell(&repository);
-    assert_eq!(names(&repository), before);
-    assert!(!repository.root.join("old").exists());
-
-    // In another worktree it is a file, which stays what it is.
-    let worktree = scene(ALL);
-    worktree.write(".git", "gitdir: /nowhere\n");
-    shell(&worktree);
-    let file = fs::read_to_string(worktree.root.join(".git")).unwrap();
-    assert_eq!(file, "gitdir: /nowhere\n");
-
-    // Where there is none, none is made.
-    let plain = scene(ALL);
-    shell(&plain);
-    let is_repository = Command::new("git")
-        .args(["rev-parse", "--git-dir"])
-        .current_dir(&plain.root)
-        .output();
-    assert!(!is_repository.unwrap().status.success());
-}
-
-/// A filter of the repository's is run to tell what has changed; it can change nothing.
-#[test]
-fn who_only_asks_git_writes_nothing() {
-    let scene = scene(ALL);
-    git(&scene, &["init", "-q"]);
-    scene.write(".gitattributes", "*.txt filter=x\n");
-    scene.write("a.txt", "one\n");
-    git(&scene, &["add", "."]);
-    git(&scene, &["commit", "-q", "-m", "first"]);
-    let filter = "echo ran >&2; touch made .git/made; cat";
-    git(&scene, &["config", "filter.x.clean", filter]);
-    scene.write("a.txt", "two\n");
-    let app = open(&scene, nobody());
-    for tool in ["git_status", "git_diff", "git_log"] {
-        value(call(&app, tool, json!({}), None));
-        assert!(!scene.root.join("made").exists(), "{tool}");
-        assert!(!scene.root.join(".git/made").exists(), "{tool}");
-    }
-}
-
 #[test]
 fn a_command_that_looks_like_an_option() {
     let scene = scene(ALL);
@@ -490,31 +342,6 @@ fn a_command_that_looks_like_an_option() {
         let told = value(call(&app, tool, args, None));
         assert_eq!(told["stdout"], "", "{tool}");
     }
-}
-
-/// A repository may say what git starts; that runs in the sandbox, too.
-#[test]
-fn what_git_starts_is_held() {
-    let scene = scene(ALL);
-    let out = scene.root.with_file_name("escaped");
-    git(&scene, &["init", "-q"]);
-    let hook = format!("#!/bin/sh\ntouch {}\ntouch ran\n", out.display());
-    scene.write(".git/hooks/pre-commit", &hook);
-    git(&scene, &["config", "user.name", "Ada"]);
-    git(&scene, &["config", "user.email", "ada@example.com"]);
-    scene.write("a.txt", "one\n");
-    let app = open(&scene, Answer::Approved);
-    let outcome = call(
-        &app,
-        "git_commit",
-        json!({"message": "x", "paths": ["a.txt"]}),
-        None,
-    );
-    assert!(
-        scene.root.join("ran").exists(),
-        "the hook did not run: {outcome:?}"
-    );
-    assert!(!out.exists());
 }
 
 /// npm asks the registry that is listed, and nobody else.
@@ -574,6 +401,47 @@ fn containers_of_an_engine() {
         listed("images"),
         json!({"items": ["alpine:3", "alpine:latest"]})
     );
+}
+
+/// Every name once and in order, however many answers it takes.
+#[test]
+fn a_large_directory_is_listed_in_parts() {
+    let scene = scene(ALL);
+    let names = |directory: &'static str, count: usize| {
+        (0..count).map(move |it| format!("{directory}{:05}", it * 7919 % 100_003))
+    };
+    fs::create_dir_all(scene.root.join("many/m")).unwrap();
+    let (outer, inner) = (names("", 2_100), names("m/", 1_500));
+    let mut expected: Vec<String> = outer.chain(inner).collect();
+    for name in &expected {
+        fs::write(scene.root.join("many").join(name), "").unwrap();
+    }
+    expected.push("m".to_owned());
+    expected.sort_by(|one, other| Path::new(one).cmp(Path::new(other)));
+    let app = open(&scene, nobody());
+    for recursive in [true, false] {
+        let (mut listed, mut cursor) = (Vec::new(), None);
+        loop {
+            let mut args = json!({"path": "many", "recursive": recursive});
+            if let Some(cursor) = cursor {
+                args["cursor"] = cursor;
+            }
+            let told = value(call(&app, "list_directory", args, None));
+            let entries = told["entries"].as_array().unwrap();
+            assert!(entries.len() <= 1000 && !entries.is_empty());
+            listed.extend(
+                entries
+                    .iter()
+                    .map(|it| it["name"].as_str().unwrap().to_owned()),
+            );
+            cursor = told.get("cursor").cloned();
+            if cursor.is_none() {
+                break;
+            }
+        }
+        expected.retain(|it| recursive || !it.contains('/'));
+        assert_eq!(listed, expected);
+    }
 }
 
 /// So that the program knows nobody who could be asked.

@@ -1,0 +1,2 @@
+fn one() {}
+fn two() {}
