@@ -190,7 +190,10 @@ impl Pieces {
                 told.extend_from_slice(&self.held[at..found.start()]);
                 told.extend_from_slice(self.redactor.marks[found.pattern()].as_bytes());
                 at = found.end();
-                known = self.known(at);
+                // Before that nothing has changed, and to look takes its time.
+                if at > known {
+                    known = self.known(at);
+                }
             }
         }
         if at < known {

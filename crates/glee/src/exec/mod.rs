@@ -123,6 +123,10 @@ impl Executors {
     ) -> Result<Raw, Failure> {
         let _turn = tokio::select! {
             turn = self.turns.acquire() => turn,
+            () = tokio::time::sleep(call.timeout()) => {
+                let why = "too many calls are under way already, and none ended in time";
+                return Err(Failure::new(FailureKind::RateLimited, why).retryable());
+            }
             () = call.cancel().cancelled() => {
                 let why = format!("`{}` was cancelled before its turn came", call.spec().name);
                 return Err(Failure::new(FailureKind::Cancelled, why));

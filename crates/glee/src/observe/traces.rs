@@ -48,12 +48,20 @@ impl Traces {
         self.spans.get_or_init(|| {
             let url = self.url.clone();
             let mut collector = None;
-            Queue::start(LINGER, move |spans, lost| {
+            let mut missed = 0;
+            Queue::start(LINGER, move |spans: Vec<Value>, lost| {
+                missed += lost;
+                if spans.is_empty() {
+                    return;
+                }
                 if collector.is_none() {
                     collector = Collector::new();
                 }
-                if let Some(collector) = &collector {
-                    collector.take(&url, spans, lost);
+                let count = spans.len() as u64;
+                let collector = collector.as_ref();
+                match collector.is_some_and(|it| it.takes(&url, spans, missed)) {
+                    true => missed = 0,
+                    false => missed += count,
                 }
             })
         })
@@ -77,18 +85,16 @@ impl Collector {
     }
 
     /// What it does not take is lost.
-    fn take(&self, url: &Url, spans: Vec<Value>, lost: u64) {
-        if spans.is_empty() {
-            return;
-        }
+    fn takes(&self, url: &Url, spans: Vec<Value>, lost: u64) -> bool {
         let request = self
             .client
             .post(url.clone())
             .header("content-type", "application/json")
             .body(document(spans, lost).to_string());
-        self.runtime
-            .block_on(async { tokio::time::timeout(PATIENCE, request.send()).await })
-            .ok();
+        let answered = self
+            .runtime
+            .block_on(async { tokio::time::timeout(PATIENCE, request.send()).await });
+        answered.is_ok_and(|it| it.is_ok_and(|it| it.status().is_success()))
     }
 }
 

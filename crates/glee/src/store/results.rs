@@ -4,12 +4,15 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use glee_core::outcome::head;
 use uuid::Uuid;
 
 /// How long a result can be read again.
 pub const KEPT_FOR: Duration = Duration::from_secs(15 * 60);
 /// All of them together take no more than this; the oldest go first.
 const MOST_BYTES: usize = 64 << 20;
+/// What one takes besides its text.
+const EACH: usize = 1 << 10;
 
 #[derive(Default)]
 pub struct Results(Mutex<VecDeque<Kept>>);
@@ -32,11 +35,11 @@ impl Results {
             text: text.into(),
             until: Instant::now() + KEPT_FOR,
         });
-        let mut bytes: usize = kept.iter().map(|it| it.text.len()).sum();
+        let mut bytes: usize = kept.iter().map(|it| EACH + it.text.len()).sum();
         while let Some(oldest) = kept.front()
             && (bytes > MOST_BYTES || oldest.until < Instant::now())
         {
-            bytes -= oldest.text.len();
+            bytes -= EACH + oldest.text.len();
             kept.pop_front();
         }
         id
@@ -127,14 +130,6 @@ fn find(line: &str, pattern: &str) -> Option<usize> {
         .or_else(|| line.to_lowercase().contains(pattern).then_some(0))
 }
 
-/// The beginning of a text, and a sign that there is more.
-pub fn head(text: &str, bytes: usize) -> String {
-    match text.len() <= bytes {
-        true => text.to_owned(),
-        false => format!("{}…", &text[..text.floor_char_boundary(bytes)]),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -162,8 +157,8 @@ mod tests {
     #[test]
     fn the_oldest_go_when_there_is_too_much() {
         let results = Results::default();
-        let first = results.keep("a", "x".repeat(MOST_BYTES / 2));
-        let second = results.keep("a", "x".repeat(MOST_BYTES / 2));
+        let first = results.keep("a", "x".repeat(MOST_BYTES / 2 - EACH));
+        let second = results.keep("a", "x".repeat(MOST_BYTES / 2 - EACH));
         let third = results.keep("a", "x".into());
         assert_eq!(results.get("a", &first), None);
         assert!(results.get("a", &second).is_some());

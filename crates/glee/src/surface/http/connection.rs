@@ -10,9 +10,9 @@ use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::http::Response;
 use http_body::{Frame, SizeHint};
+use hyper::server::conn::http1::Builder;
 use hyper::service::{Service, service_fn};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
+use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::watch;
@@ -21,10 +21,6 @@ use super::crowd::{Answering, Place, Seen};
 
 /// What is read of a head, and of a body before somebody wants it, in bytes.
 const MOST_READ: usize = 64 << 10;
-/// Requests at once on one connection, where the protocol can have them.
-const MOST_STREAMS: u32 = 128;
-/// Requests that a client may begin and take back before they were looked at; then it is cut off.
-const MOST_RESETS: usize = 20;
 
 /// Answers what comes until the client goes, is closed, or `stopping` says that nothing more is begun.
 pub(super) async fn serve<S>(
@@ -45,14 +41,10 @@ pub(super) async fn serve<S>(
             answer.map(|it: Response<Body>| it.map(|body| Answer { body, answering }))
         }
     });
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().max_buf_size(MOST_READ);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(MOST_STREAMS)
-        .max_pending_accept_reset_streams(MOST_RESETS)
-        .max_header_list_size(MOST_READ as u32);
+    // In HTTP/2 a client can let an answer wait for ever without ever being written to, and nobody who has no
+    // TLS speaks it.
+    let mut builder = Builder::new();
+    builder.max_buf_size(MOST_READ);
     let io = TokioIo::new(Watched {
         stream,
         seen: place.seen.clone(),

@@ -42,7 +42,16 @@ impl Socket {
             .recursive(true)
             .mode(0o700)
             .create(parent)?;
+        let parent = &parent.canonicalize()?;
         check_private(parent)?;
+        check_way(parent)?;
+        let Some(name) = path.file_name() else {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "it names no file",
+            ));
+        };
+        let path = &parent.join(name);
         // Two that start at once must not each take the other's socket for a dead one.
         let lock = fs::File::open(parent)?;
         lock.lock()?;
@@ -96,6 +105,23 @@ fn check_private(directory: &Path) -> io::Result<()> {
             directory.display()
         ),
     ))
+}
+
+/// Whoever may rename one of the directories on the way there could put another in its place.
+fn check_way(directory: &Path) -> io::Result<()> {
+    for above in directory.ancestors().skip(1) {
+        let found = fs::metadata(above)?;
+        let is_trusted = found.uid() == 0 || found.uid() == geteuid().as_raw();
+        let is_sticky = found.mode() & 0o1000 != 0;
+        if !is_trusted || (found.mode() & 0o022 != 0 && !is_sticky) {
+            let why = format!(
+                "others can rename what is in {}; name a place below directories that only you or root can change",
+                above.display()
+            );
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        }
+    }
+    Ok(())
 }
 
 fn clear(path: &Path) -> io::Result<()> {

@@ -12,7 +12,6 @@ use serde_json::{Map, Value};
 use super::result;
 use super::{Server, broken};
 use crate::review::{Created, Proposal};
-use crate::store::results::head;
 
 /// Longest name of a client that is kept, in bytes.
 const LONGEST_CLIENT: usize = 200;

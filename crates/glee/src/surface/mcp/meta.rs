@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use glee_core::catalog::offer;
 use glee_core::name::visible;
-use glee_core::outcome::{Failure, FailureKind, head};
+use glee_core::outcome::{Failure, FailureKind};
 use glee_core::schema::{Schema, sentence};
 use rmcp::model::{CallToolResult, MetaObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};

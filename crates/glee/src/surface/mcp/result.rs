@@ -11,7 +11,7 @@ use rmcp::model::{CallToolResult, ContentBlock, MetaObject, Resource, ResourceCo
 use serde_json::{Map, Value, json};
 
 use super::definition::{is_object, output_schema};
-use crate::store::results::{KEPT_FOR, Results, head};
+use crate::store::results::{KEPT_FOR, Results};
 
 /// Where a large result is kept, for whom, and what counts as large.
 pub(super) struct Shelf<'a> {

@@ -17,6 +17,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use super::answer::{self, Body, Refused};
@@ -133,13 +134,15 @@ fn events(
         party: Arc::new(Listens(told)),
         ..call
     };
-    let outcome: Later<'static, Value> = Box::pin(async move {
+    // A task of its own: whoever does not read what is told must not keep its deadline from coming.
+    let mut running = JoinSet::new();
+    running.spawn(async move {
         let owner = call.caller.name.clone();
         let outcome = desk.call(&member, call).await;
         desk.told(&outcome, &owner, most)
     });
     let going = Going {
-        outcome: Some(outcome),
+        running,
         notes,
         over: None,
     };
@@ -151,7 +154,8 @@ fn events(
 }
 
 struct Going {
-    outcome: Option<Later<'static, Value>>,
+    /// The call, taken back when this is dropped.
+    running: JoinSet<Value>,
     notes: Receiver<Told>,
     /// What is told when all notes are.
     over: Option<Value>,
@@ -159,14 +163,11 @@ struct Going {
 
 impl Going {
     async fn next(&mut self) -> Option<Event> {
-        if let Some(outcome) = &mut self.outcome {
+        if !self.running.is_empty() {
             tokio::select! {
                 biased;
                 Some(note) = self.notes.recv() => return Some(told(note)),
-                over = outcome => {
-                    self.over = Some(over);
-                    self.outcome = None;
-                }
+                Some(over) = self.running.join_next() => self.over = over.ok(),
             }
         }
         if let Ok(note) = self.notes.try_recv() {

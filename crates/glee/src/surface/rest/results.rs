@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::{Extension, Json};
-use glee_core::outcome::{Failure, FailureKind, Outcome};
+use glee_core::outcome::{Failure, FailureKind, Outcome, head};
 use serde_json::{Value, json};
 
 use super::answer::Answer;
@@ -10,7 +10,7 @@ use super::bundles::Desk;
 use super::operation::Operation;
 use super::params::{Kind, Param, Place, Query};
 use crate::dialect::native;
-use crate::store::results::{KEPT_FOR, grep, head, slice};
+use crate::store::results::{KEPT_FOR, grep, slice};
 use crate::store::tokens::Scope;
 use crate::surface::principal::Principal;
 
@@ -63,6 +63,10 @@ async fn read(
     let query = query.check(READ)?;
     let offset = query.count("offset")?.unwrap_or(0);
     let limit = query.count("limit")?.unwrap_or(USUAL).min(MOST);
+    if limit == 0 {
+        let why = "`limit` is how many bytes to read, one at least";
+        return Err(Failure::new(FailureKind::InvalidInput, why).into());
+    }
     let text = desk.app.results().get(&by.name, &id).ok_or_else(|| {
         let why = "there is no such result, or no longer";
         Failure::new(FailureKind::NotFound, why).hint("call the tool again")

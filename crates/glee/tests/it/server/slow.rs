@@ -255,33 +255,16 @@ fn heads_have_bounds() {
     assert_eq!(ask(&house).0, 200);
 }
 
-/// Requests that are taken back as soon as they are made cost the server work and the client nothing.
+/// A protocol whose answers a client can hold back for ever is not spoken.
 #[test]
-fn requests_taken_back_in_a_row_end_the_connection() {
+fn http_2_is_refused() {
     let house = house("");
     let mut stream = connect(&house);
-    let frame = |kind: u8, flags: u8, id: u32, payload: &[u8]| {
-        let mut frame = (payload.len() as u32).to_be_bytes()[1..].to_vec();
-        frame.extend([kind, flags]);
-        frame.extend(id.to_be_bytes());
-        frame.extend(payload);
-        frame
-    };
     let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
-    bytes.extend(frame(4, 0, 0, &[]));
-    // GET / over http at localhost.
-    let mut request = vec![0x82, 0x84, 0x86, 0x01, 9];
-    request.extend(b"localhost");
-    for at in 0..2000 {
-        let id = at * 2 + 1;
-        bytes.extend(frame(1, 0x5, id, &request));
-        bytes.extend(frame(3, 0, id, &8_u32.to_be_bytes()));
-    }
+    bytes.extend([0, 0, 0, 4, 0, 0, 0, 0, 0]);
     let _ = stream.write_all(&bytes);
     let answer = rest(&mut stream);
-    let goes_away = answer
-        .windows(13)
-        .any(|it| it[3] == 7 && it[..3] != [0, 0, 0]);
-    assert!(goes_away, "no GOAWAY in {} bytes", answer.len());
+    let text = String::from_utf8_lossy(&answer);
+    assert!(text.is_empty() || text.starts_with("HTTP/1.1 4"), "{text}");
     assert_eq!(ask(&house).0, 200);
 }

@@ -98,6 +98,13 @@ fn nothing_else_is_taken_for_a_socket() {
     fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).unwrap();
     refused("is open to others");
     fs::set_permissions(directory, fs::Permissions::from_mode(0o700)).unwrap();
+    // Whoever can rename the directory itself can put another in its place.
+    let above = directory.parent().unwrap();
+    let before = fs::metadata(above).unwrap().permissions();
+    fs::set_permissions(above, fs::Permissions::from_mode(0o777)).unwrap();
+    refused("others can rename what is in");
+    fs::set_permissions(above, before).unwrap();
+    fs::set_permissions(directory, fs::Permissions::from_mode(0o700)).unwrap();
     fs::write(&path, "precious").unwrap();
     refused("something else than a socket");
     assert_eq!(fs::read_to_string(&path).unwrap(), "precious");

@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use serde_json::{Value, json};
 
 use crate::bundles::{House, said};
-use crate::mcp::server::{Served, scene};
+use crate::mcp::server::{Served, eventually, scene};
 use crate::support::Scene;
 use crate::upstream::Upstream;
 
@@ -104,6 +104,38 @@ fn what_a_tool_prints_is_heard_while_it_runs_and_without_secrets() {
     }
 }
 
+/// Whoever does not read what a tool prints does not keep it running.
+#[test]
+fn a_deadline_comes_also_when_nobody_reads() {
+    let scene = scene();
+    scene.write(
+        ".glee/tools/flood/tool.yml",
+        "name: flood
+description: A tool for tests
+kind: command
+version: 1
+inputs: {schema: {type: object, additionalProperties: false}}
+outputs: {format: text}
+exec: {command: {entrypoint: yes, args: [aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa], timeout_ms: 1500}}
+permissions: {fs: {read: [], write: []}}
+approval: {required: false}
+",
+    );
+    let served = Served::open_with(&scene, &BTreeMap::new());
+    let at = address(&served, "", "flood");
+    let accept = [("Accept", "text/event-stream")];
+    let _unread = served.rest_stream(
+        &format!("POST {at}/invoke"),
+        "",
+        &accept,
+        &json!({"args": {}}),
+    );
+    let log = scene.root.join(".glee/audit/tools.log");
+    eventually("the call is over", || {
+        std::fs::read_to_string(&log).is_ok_and(|it| it.contains("TIMEOUT"))
+    });
+}
+
 #[test]
 fn a_large_result_is_kept_for_its_caller() {
     let house = House::with(scene(), "");
@@ -140,7 +172,7 @@ fn a_large_result_is_kept_for_its_caller() {
         Value::Null,
     );
     assert_eq!(found["lines"][0]["text"], "line 19999");
-    for wrong in ["offset=-1", "limit=x", "other=1"] {
+    for wrong in ["offset=-1", "limit=x", "limit=0", "other=1"] {
         house.expect(400, &format!("GET /results/{id}?{wrong}"), Value::Null);
     }
     // Nobody else's, and none that was made up.
