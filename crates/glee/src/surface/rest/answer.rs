@@ -1,11 +1,12 @@
 //! What goes out, and what is read of what comes in.
 
-use axum::Json;
 use axum::body::Bytes;
 use axum::extract::FromRequest;
 use axum::extract::Request;
 use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
+use axum::{Json, RequestExt};
+use futures_util::StreamExt;
 use glee_core::json;
 use glee_core::outcome::{Failure, FailureKind, Outcome};
 use glee_core::turn::RETRY_AFTER;
@@ -13,6 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::status;
+use crate::dialect::bundle::archive::MOST_BYTES;
 use crate::dialect::native;
 
 /// A failure as an answer: `{ok: false, error: {code, message, details, hint?, retryable}}`.
@@ -90,32 +92,39 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
 pub(super) const ZIP: &str = "application/zip";
 
 /// A body that says that it is an archive.
-pub(super) struct Zip(pub(super) Bytes);
+pub(super) struct Zip(pub(super) Vec<u8>);
 
 impl<S: Send + Sync> FromRequest<S> for Zip {
     type Rejection = Refused;
 
-    async fn from_request(request: Request, state: &S) -> Result<Zip, Refused> {
+    async fn from_request(request: Request, _: &S) -> Result<Zip, Refused> {
         let why = "send a ZIP archive, with Content-Type: application/zip";
-        body(request, state, ZIP, why).await.map(Zip)
+        is_of(&request, ZIP, why)?;
+        let said = request.headers().get(header::CONTENT_LENGTH);
+        let said = said.and_then(|it| it.to_str().ok()?.parse().ok());
+        // It may be large, so there is never a second copy of it.
+        let mut bytes = Vec::with_capacity(said.unwrap_or(0).min(MOST_BYTES));
+        let mut body = request.into_limited_body().into_data_stream();
+        while let Some(chunk) = body.next().await {
+            bytes.extend_from_slice(&chunk.map_err(unread)?);
+        }
+        Ok(Zip(bytes))
     }
 }
 
-/// A body of this kind, which it must say that it is.
-async fn body<S: Send + Sync>(
-    request: Request,
-    state: &S,
-    wanted: &str,
-    otherwise: &str,
-) -> Result<Bytes, Refused> {
+/// Whether a body is of this kind, which it must say.
+fn is_of(request: &Request, wanted: &str, otherwise: &str) -> Result<(), Refused> {
     let kind = request.headers().get(header::CONTENT_TYPE);
     let kind = kind.and_then(|it| it.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
-    if !kind.eq_ignore_ascii_case(wanted) {
-        return Err(bad(otherwise.to_owned()));
+    match kind.eq_ignore_ascii_case(wanted) {
+        true => Ok(()),
+        false => Err(bad(otherwise.to_owned())),
     }
-    let bytes = Bytes::from_request(request, state).await;
-    bytes.map_err(|err| bad(format!("the body cannot be read: {err}")))
+}
+
+fn unread(err: impl std::fmt::Display) -> Refused {
+    bad(format!("the body cannot be read: {err}"))
 }
 
 /// A body that is JSON and says so. A page of another origin cannot send that without asking first.
@@ -130,7 +139,8 @@ impl<S: Send + Sync> FromRequest<S> for Anything {
 
     async fn from_request(request: Request, state: &S) -> Result<Anything, Refused> {
         let why = "send JSON, with Content-Type: application/json";
-        let bytes = body(request, state, "application/json", why).await?;
+        is_of(&request, "application/json", why)?;
+        let bytes = Bytes::from_request(request, state).await.map_err(unread)?;
         let text = std::str::from_utf8(&bytes).map_err(|_| bad("the body is not text".into()))?;
         // Of two equal keys a person may have seen the other one.
         let value = json::parse(text).map_err(|err| bad(format!("the body is {err}")))?;

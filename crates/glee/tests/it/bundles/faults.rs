@@ -298,7 +298,7 @@ fn du_03_faults_under_a_server() {
         for calls in &CALLS[..4] {
             for fault in FAULTS {
                 turn += 1;
-                if long(0, 1) == 0 && turn % 4 != 0 {
+                if long(0, 1) == 0 && turn % 5 != 0 {
                     continue;
                 }
                 for nth in 1..=long(1, 40) {
@@ -351,7 +351,8 @@ fn du_03_faults_under_a_server() {
                         None => assert!(fault.contains("KILL"), "{at}: no answer; {said}"),
                     }
                     let log = fs::read_to_string(&log).unwrap_or_default();
-                    if !log.contains("(INJECTED)") && !log.contains("killed by SIGKILL") {
+                    // Nobody may have been there to write down a death.
+                    if !log.contains("(INJECTED)") && answer.is_some() {
                         break;
                     }
                     count += 1;
