@@ -345,7 +345,7 @@ mod tests {
     #[test]
     fn a_flood_is_cut_and_told() {
         let notes = heard(&b"{\"log\": \"x\"}\n".repeat(5000));
-        assert!((100..1000).contains(&notes.len()), "{}", notes.len());
+        assert!((100..4000).contains(&notes.len()), "{}", notes.len());
         assert!(summary(&notes).contains("notes were too many and 0 "));
     }
 
