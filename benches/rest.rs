@@ -6,6 +6,8 @@
     reason = "a measurement that cannot go on should stop where it stands"
 )]
 
+mod echo;
+
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -15,16 +17,16 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use glee::app::{App, Call, Wiring};
 use glee::approve::absent::Absent;
-use glee::native::{About, Context, NativeTool};
 use glee::project::Project;
 use glee::surface::http::{self, Settings};
 use glee::surface::mcp::Server;
 use glee::surface::principal::Principal;
-use glee_core::outcome::Failure;
 use glee_core::port::{Caller, Cancel, Waits};
 use serde_json::{Map, Value};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+
+use echo::Echo;
 
 const ROUNDS: usize = 20;
 const CALLS: usize = 200;
@@ -298,26 +300,4 @@ fn bare_client() -> reqwest::Client {
         .with_no_client_auth();
     let client = reqwest::Client::builder().tls_backend_preconfigured(tls);
     client.no_proxy().build().unwrap()
-}
-
-struct Echo;
-
-#[derive(serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Said {
-    /// What is said
-    text: String,
-}
-
-impl NativeTool for Echo {
-    type Input = Said;
-    type Output = Said;
-
-    fn about(&self) -> About {
-        About::new("echo", "Says what it hears")
-    }
-
-    async fn run(&self, said: Said, _: Context<'_>) -> Result<Said, Failure> {
-        Ok(said)
-    }
 }

@@ -9,6 +9,8 @@
 )]
 
 mod client;
+#[path = "../echo.rs"]
+mod echo;
 mod peers;
 
 use std::net::TcpListener;

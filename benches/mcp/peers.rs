@@ -8,7 +8,6 @@ use std::sync::Arc;
 use axum::serve::ListenerExt;
 use glee::app::{App, Wiring};
 use glee::approve::absent::Absent;
-use glee::native::{About, Context, Failure, NativeTool};
 use glee::project::Project;
 use glee::store::tokens::Tokens;
 use glee::surface::http::{self, Settings};
@@ -26,6 +25,8 @@ use rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+
+use crate::echo::Echo;
 
 /// The arguments by which this program is one of the servers, and not the bench.
 pub(crate) const RMCP: &str = "serve-rmcp";
@@ -82,28 +83,6 @@ async fn embedded(root: &Path, transport: &str, port: u16) {
     let bound = http::bind(settings).await.unwrap();
     let server = Server::new(app, Principal::usual("mcp"));
     bound.serve(server, std::future::pending()).await;
-}
-
-struct Echo;
-
-#[derive(serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Said {
-    /// What is said
-    text: String,
-}
-
-impl NativeTool for Echo {
-    type Input = Said;
-    type Output = Said;
-
-    fn about(&self) -> About {
-        About::new("echo", "Says what it hears")
-    }
-
-    async fn run(&self, said: Said, _: Context<'_>) -> Result<Said, Failure> {
-        Ok(said)
-    }
 }
 
 /// Tools by rmcp alone: nothing is checked, held, recorded or redacted.

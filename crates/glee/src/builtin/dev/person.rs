@@ -27,7 +27,11 @@ impl Person {
 
     /// A config that says this and nothing else.
     pub(super) fn config(&self) -> String {
-        let quoted = |it: &String| it.replace('\\', "\\\\").replace('"', "\\\"");
+        let quoted = |it: &String| {
+            let it = it.replace('\\', "\\\\").replace('"', "\\\"");
+            // A line of its own would be another entry.
+            it.replace('\n', "\\n")
+        };
         let line = |key: &str, value: &Option<String>| match value {
             Some(value) => format!("\t{key} = \"{}\"\n", quoted(value)),
             None => String::new(),

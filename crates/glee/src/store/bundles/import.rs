@@ -57,7 +57,7 @@ impl Alone<'_> {
             moved.map_err(|err| {
                 let path = entry.path();
                 let why = format!(
-                    "an import that took place is put where it belongs by the next change: {}: {err}",
+                    "an import that took place is put where it belongs by the next change, or when a person has moved {} away: {err}",
                     path.display()
                 );
                 io::Error::other(why)

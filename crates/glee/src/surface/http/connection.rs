@@ -21,7 +21,7 @@ use super::crowd::{Answering, Place, Seen};
 
 /// What is read of a head, and of a body before somebody wants it, in bytes; up to twice as much when it comes
 /// in large pieces.
-const MOST_READ: usize = 64 << 10;
+const MOST_READ: usize = 32 << 10;
 
 /// Answers what comes until the client goes, is closed, or `stopping` says that nothing more is begun.
 pub(super) async fn serve<S>(

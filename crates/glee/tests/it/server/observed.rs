@@ -135,12 +135,13 @@ fn logs_tell_of_calls_and_not_of_secrets() {
 }
 
 /// Takes what a collector takes, and gives on what came.
-fn collector() -> (u16, Receiver<(String, Value)>) {
+/// Refuses so many requests first.
+fn collector(refused: usize) -> (u16, Receiver<(String, Value)>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let (sender, receiver) = channel();
     thread::spawn(move || {
-        for stream in listener.incoming() {
+        for (at, stream) in listener.incoming().enumerate() {
             let mut stream = BufReader::new(stream.unwrap());
             let mut head = String::new();
             while !head.ends_with("\r\n\r\n") && stream.read_line(&mut head).unwrap() > 0 {}
@@ -149,8 +150,13 @@ fn collector() -> (u16, Receiver<(String, Value)>) {
                 .find_map(|it| it.strip_prefix("content-length: "));
             let mut body = vec![0; length.unwrap().parse().unwrap()];
             stream.read_exact(&mut body).unwrap();
-            let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}";
-            stream.get_mut().write_all(answer).unwrap();
+            let status = match at < refused {
+                true => "503 Service Unavailable",
+                false => "200 OK",
+            };
+            let answer =
+                format!("HTTP/1.1 {status}\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{{}}");
+            stream.get_mut().write_all(answer.as_bytes()).unwrap();
             let sent = serde_json::from_slice(&body).unwrap();
             if sender.send((head, sent)).is_err() {
                 return;
@@ -169,7 +175,7 @@ fn is_hex(value: &Value, digits: usize) -> bool {
 
 #[test]
 fn a_collector_gets_a_span_for_each_call() {
-    let (port, came) = collector();
+    let (port, came) = collector(0);
     let house = House::with(
         scene(),
         &format!("telemetry: {{otlp: 'http://127.0.0.1:{port}'}}\n"),
@@ -226,6 +232,24 @@ fn a_collector_gets_a_span_for_each_call() {
 }
 
 /// One that takes connections and never answers.
+#[test]
+fn what_a_collector_refuses_is_counted() {
+    let (port, came) = collector(1);
+    let house = House::with(
+        scene(),
+        &format!("telemetry: {{otlp: 'http://127.0.0.1:{port}'}}\n"),
+    );
+    let lost = || {
+        house.expect(400, "POST /run/echo", json!({"text": 1}));
+        let (_, sent) = came.recv_timeout(PATIENCE).unwrap();
+        let known = sent["resourceSpans"][0]["resource"]["attributes"].clone();
+        let known = known.as_array().unwrap().iter();
+        let mut counts = known.filter(|it| it["key"] == "glee.lost_spans");
+        counts.next().map(|it| it["value"]["intValue"].clone())
+    };
+    assert_eq!([lost(), lost(), lost()], [None, Some(json!("1")), None]);
+}
+
 #[test]
 fn a_collector_that_hangs_slows_nobody() {
     let hole = TcpListener::bind("127.0.0.1:0").unwrap();

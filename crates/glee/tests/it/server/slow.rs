@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use super::streamed::address;
 use super::{connect, count, head, rest, say};
 use crate::bundles::House;
 use crate::mcp::server::{eventually, scene};
@@ -210,21 +211,36 @@ fn drained_and_closed(stream: &mut TcpStream) -> bool {
     }
 }
 
+/// The tool would print for a minute; its call ends when the connection does.
 #[test]
 fn whoever_does_not_read_is_not_written_to_for_ever() {
-    let house = house("idle_timeout_ms: 1000");
-    let mut deaf = connect(&house);
-    let asked = 600;
-    for _ in 0..asked {
-        say(
-            &mut deaf,
-            "GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n",
-        );
-    }
-    thread::sleep(Duration::from_secs(4));
-    let whole = house.ask("GET /openapi.json", json!(null)).body.len() * asked;
-    let came = rest(&mut deaf).len();
-    assert!(came < whole, "{came} of {whole} bytes");
+    let scene = scene();
+    scene.write(
+        ".glee/tools/flood/tool.yml",
+        "name: flood
+description: A tool for tests
+kind: command
+version: 1
+inputs: {schema: {type: object, additionalProperties: false}}
+outputs: {format: text}
+limits: {output_bytes: 67108864}
+exec: {command: {entrypoint: sh, args: [-c, 'yes | head -c 60000000; sleep 60'], timeout_ms: 60000, allow_dash: true}}
+permissions: {fs: {read: [], write: []}}
+approval: {required: false}
+",
+    );
+    let house = House::with(scene, "server: {idle_timeout_ms: 1000}\n");
+    let at = address(&house.served, &house.owner, "flood");
+    let _deaf = house.served.rest_stream(
+        &format!("POST {at}/invoke"),
+        &house.owner,
+        &[("Accept", "text/event-stream")],
+        &json!({"args": {}}),
+    );
+    let log = house.scene.root.join(".glee/audit/tools.log");
+    eventually("the call is taken back", || {
+        std::fs::read_to_string(&log).is_ok_and(|it| it.contains("CANCELLED"))
+    });
 }
 
 /// A server that stops reading may be heard to hang up before its answer is.
@@ -240,7 +256,7 @@ fn heads_have_bounds() {
     let fields =
         |count: usize| -> String { (0..count).map(|it| format!("X-{it}: 1\r\n")).collect() };
     for (what, more) in [
-        ("a long one", format!("X-Long: {}\r\n", "x".repeat(300_000))),
+        ("a long one", format!("X-Long: {}\r\n", "x".repeat(100_000))),
         ("many", fields(10_000)),
         ("more than a hundred", fields(200)),
     ] {

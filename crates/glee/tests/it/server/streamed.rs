@@ -37,7 +37,7 @@ approval: {required: false}
 }
 
 /// The built-in bundle that the tools of a project are in is not theirs, so the address is asked for.
-fn address(served: &Served, token: &str, name: &str) -> String {
+pub(super) fn address(served: &Served, token: &str, name: &str) -> String {
     let listed = served.rest(
         &format!("GET /tools/tools/search?q={name}"),
         token,
