@@ -106,6 +106,7 @@ pub fn lock(path: &Path) -> io::Result<Lock> {
 /// in at once.
 pub struct Latch {
     file: Arc<File>,
+    identity: (u64, u64),
     path: PathBuf,
 }
 
@@ -118,19 +119,18 @@ impl Latch {
             .mode(0o600)
             .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32)
             .open(path)?;
+        let own = file.metadata()?;
         Ok(Latch {
             file: Arc::new(file),
+            identity: (own.dev(), own.ino()),
             path: path.to_owned(),
         })
     }
 
     /// Whether the file is still the one that others would open.
     pub fn is_in_place(&self) -> bool {
-        let found = fs::symlink_metadata(&self.path);
-        let own = self.file.metadata();
-        found.is_ok_and(|found| {
-            own.is_ok_and(|own| (own.dev(), own.ino()) == (found.dev(), found.ino()))
-        })
+        fs::symlink_metadata(&self.path)
+            .is_ok_and(|found| (found.dev(), found.ino()) == self.identity)
     }
 
     pub fn hold(&self, patience: Duration) -> io::Result<Lock> {

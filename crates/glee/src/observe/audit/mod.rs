@@ -1,12 +1,13 @@
 //! The audit: every event goes to the journal and to the log for people, or the call does not go on.
 
+mod desk;
 mod entry;
 mod text;
 mod writer;
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use glee_core::event::{Event, What};
 use glee_core::port::{Later, Observer};
@@ -14,7 +15,7 @@ use glee_core::port::{Later, Observer};
 use crate::store::journal::Place;
 
 pub use text::tail;
-use writer::{Handed, OnDisk, Writer};
+use writer::{OnDisk, Writer};
 
 /// How a project wants to be recorded.
 #[derive(Clone, Debug)]
@@ -54,7 +55,7 @@ impl Settings {
 pub struct Audit {
     settings: Settings,
     /// Begins with the first event: most commands have none.
-    writer: Mutex<Option<Writer>>,
+    writer: Mutex<Option<Arc<Writer>>>,
 }
 
 impl Audit {
@@ -71,36 +72,39 @@ impl Audit {
         let _ = self.writer();
     }
 
-    fn writer(&self) -> Result<Writer, String> {
+    fn writer(&self) -> Result<Arc<Writer>, String> {
         let mut kept = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(writer) = kept.as_ref().filter(|it| it.is_there()) {
             return Ok(writer.clone());
         }
-        let writer = Writer::start(self.settings.clone())?;
+        let writer = Arc::new(Writer::start(self.settings.clone())?);
         Ok(kept.insert(writer).clone())
+    }
+
+    fn on_disk(&self, what: &What) -> OnDisk {
+        match (what, self.settings.fsync) {
+            (What::Started | What::Refused { .. } | What::Finished { .. }, Fsync::Soon) => {
+                OnDisk::Soon
+            }
+            _ => OnDisk::First,
+        }
     }
 }
 
 impl Observer for Audit {
     fn observe(&self, event: &Event) -> Result<(), String> {
-        self.hand_in(event)?.wait()
+        let (text, entry) = (text::line(event), entry::entry(event));
+        let on_disk = self.on_disk(&event.what);
+        self.writer()?.hand_in(text, entry, on_disk)?.wait()
     }
 
     fn hear<'a>(&'a self, event: &'a Event) -> Later<'a, Result<(), String>> {
-        Box::pin(async { self.hand_in(event)?.answer().await })
-    }
-}
-
-impl Audit {
-    fn hand_in(&self, event: &Event) -> Result<Handed, String> {
-        let on_disk = match (&event.what, self.settings.fsync) {
-            (What::Started | What::Refused { .. } | What::Finished { .. }, Fsync::Soon) => {
-                OnDisk::Soon
-            }
-            _ => OnDisk::First,
-        };
         let (text, entry) = (text::line(event), entry::entry(event));
-        self.writer()?.hand_in(text, entry, on_disk)
+        let on_disk = self.on_disk(&event.what);
+        Box::pin(async move {
+            let handed = self.writer()?.hand_in_here(text, entry, on_disk)?;
+            handed.answer().await
+        })
     }
 }
 

@@ -34,7 +34,7 @@ pub const LONGEST_LINE: usize = 64 << 10;
 pub const AROUND_ENTRY: usize = 128;
 
 /// How long others may hold the lock. A call must be answered within five seconds.
-const PATIENCE: Duration = Duration::from_secs(3);
+pub const PATIENCE: Duration = Duration::from_secs(3);
 
 /// How often the lock's file may be replaced while it is taken.
 const MOST_LATCHES: usize = 8;
@@ -82,14 +82,14 @@ impl Journal {
         }
     }
 
-    /// One process at a time writes, until this is dropped.
-    pub fn alone(&mut self) -> io::Result<Lock> {
+    /// One process at a time writes, until this is dropped. Others may hold it so long.
+    pub fn alone(&mut self, patience: Duration) -> io::Result<Lock> {
         for _ in 0..MOST_LATCHES {
             let latch = match &self.latch {
                 Some(latch) => latch,
                 None => self.latch.insert(latch(&self.place)?),
             };
-            let lock = latch.hold(PATIENCE)?;
+            let lock = latch.hold(patience)?;
             if latch.is_in_place() {
                 return Ok(lock);
             }

@@ -3,13 +3,13 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use glee::observe::audit::{Audit, Fsync, Settings};
 use glee_core::event::{Event, What};
 use glee_core::port::Observer;
-use serde_json::json;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::mcp::server::eventually;
@@ -327,42 +327,111 @@ fn ad_03_a_state_that_hangs_is_told_in_time() {
     assert!(!ran(&scene));
 }
 
+/// A client of `glee mcp`.
+struct Client {
+    child: Child,
+    lines: std::io::Lines<BufReader<ChildStdout>>,
+}
+
+impl Client {
+    fn start(scene: &Scene, mut command: Command) -> Client {
+        let mut child = command
+            .current_dir(&scene.root)
+            .env("XDG_STATE_HOME", scene.root.with_file_name("state"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut client = Client { child, lines };
+        client.say(
+            &json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"}}}),
+        );
+        client.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        client
+    }
+
+    fn say(&mut self, message: &Value) {
+        writeln!(self.child.stdin.as_mut().unwrap(), "{message}").unwrap();
+    }
+
+    fn answer(&mut self, id: u32) -> String {
+        let own = format!("\"id\":{id},");
+        let answer = self.lines.find(|it| {
+            let line = it.as_ref().unwrap();
+            line.contains(&own)
+        });
+        answer.unwrap().unwrap()
+    }
+
+    fn call(&mut self, id: u32, tool: &str) -> String {
+        self.say(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call",
+            "params": {"name": tool, "arguments": {}}}));
+        self.answer(id)
+    }
+
+    fn end(mut self) {
+        drop(self.child.stdin.take());
+        self.child.wait().unwrap();
+    }
+}
+
+/// Who calls first has the journal opened; after that, whoever records writes, and may be the one who
+/// had an eye on the clock.
+#[test]
+fn ad_03_a_server_goes_on_while_the_disk_hangs() {
+    if !is_root() {
+        return eprintln!("not tried: only root can hold up what glee writes");
+    }
+    let scene = scene();
+    let journal = scene.write(".glee/audit/journal.jsonl", "");
+    let mut glee = Command::new(GLEE);
+    glee.arg("mcp");
+    let mut client = Client::start(&scene, glee);
+    let answer = client.call(1, "touch");
+    assert!(!answer.contains("AUDIT_UNAVAILABLE"), "{answer}");
+    fs::remove_file(scene.root.join("ran")).unwrap();
+    let mut strace = Command::new("strace")
+        .args(["-f", "-o", "/dev/null", "-P"])
+        .arg(&journal)
+        .args(["-e", "inject=write:delay_enter=60000000", "-p"])
+        .arg(client.child.id().to_string())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(strace.stderr.take().unwrap()).lines();
+    assert!(said.any(|it| it.unwrap().contains("attached")));
+    let began = Instant::now();
+    let answer = client.call(2, "touch");
+    assert!(answer.contains("AUDIT_UNAVAILABLE"), "{answer}");
+    assert!(began.elapsed() < Duration::from_secs(5), "{answer}");
+    client.say(&json!({"jsonrpc": "2.0", "id": 3, "method": "ping"}));
+    client.answer(3);
+    assert!(!ran(&scene));
+    // The call is held up as long as strace is there.
+    strace.kill().unwrap();
+    strace.wait().unwrap();
+    client.end();
+}
+
 #[test]
 fn ad_03_a_start_that_came_too_late_has_an_end() {
     let scene = scene();
     let journal = scene.write(".glee/audit/journal.jsonl", "");
     let faults = "write:delay_enter=5000000:when=1";
-    let Some(mut command) = with_faults(&journal, faults, &[GLEE, "mcp"]) else {
+    let Some(command) = with_faults(&journal, faults, &[GLEE, "mcp"]) else {
         return;
     };
-    let mut child = command
-        .current_dir(&scene.root)
-        .env("XDG_STATE_HOME", scene.root.with_file_name("state"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    for message in [
-        json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
-            "protocolVersion": "2025-11-25", "capabilities": {},
-            "clientInfo": {"name": "test", "version": "1"}}}),
-        json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
-        json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
-            "params": {"name": "touch", "arguments": {}}}),
-    ] {
-        writeln!(stdin, "{message}").unwrap();
-    }
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let answer = lines.find(|it| it.as_ref().unwrap().contains("\"id\":1"));
-    let answer = answer.unwrap().unwrap();
+    let mut client = Client::start(&scene, command);
+    let answer = client.call(1, "touch");
     assert!(answer.contains("AUDIT_UNAVAILABLE"), "{answer}");
     eventually("both are written", || {
         fs::read_to_string(&journal).unwrap().lines().count() == 2
     });
-    drop(stdin);
-    child.wait().unwrap();
+    client.end();
     assert!(!ran(&scene));
     let records = records(&scene);
     assert_eq!(records[0]["event"], "TOOL_STARTED");
