@@ -97,7 +97,10 @@ impl App {
             let now = self.runtime.clock.now();
             let mut has_slug = false;
             let (created_at, modified_at, done) = match store.bundle(id).map_err(failed)? {
-                Found::Nothing => (written(now), written(now), Put::Created),
+                Found::Nothing => {
+                    self.has_room(1, 0, &self.usable_config())?;
+                    (written(now), written(now), Put::Created)
+                }
                 Found::Stray(why) => return Err(stray("bundle", &why)),
                 Found::Good((stored, before), _) => {
                     before.may_change()?;
@@ -197,7 +200,7 @@ impl App {
                 Found::Stray(why) => return Err(stray("tool", &why)),
                 Found::Good(..) => return Err(conflict(key)),
             }
-            has_room(store, 1, config.bundles.most_tools)?;
+            self.has_room(0, 1, &config)?;
             Ok((stored.clone(), Write::Create))
         })
     }
@@ -372,6 +375,34 @@ impl App {
         }
     }
 
+    /// Whether there may be so many more bundles and tools.
+    pub(super) fn has_room(
+        &self,
+        bundles: usize,
+        tools: usize,
+        config: &Config,
+    ) -> Result<(), Failure> {
+        let there = self.bundles.count().map_err(failed)?;
+        let most = &config.bundles;
+        for (what, key, there, more, most) in [
+            (
+                "bundles",
+                "most_bundles",
+                there.0,
+                bundles,
+                most.most_bundles,
+            ),
+            ("tools", "most_tools", there.1, tools, most.most_tools),
+        ] {
+            if more > 0 && there + more > most {
+                let why = format!("there are {there} {what}, and {most} are the most");
+                let hint = format!("delete some, or raise bundles.{key} in .glee/config.yml");
+                return Err(Failure::new(FailureKind::RateLimited, why).hint(hint));
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn note_change(&self, name: &str, change: &str, by: &Caller) -> Result<(), Failure> {
         let change = change.to_owned();
         self.note(name, None, by, What::Changed { change })
@@ -475,16 +506,6 @@ pub(super) fn invalid(what: &str, wrong: &[Wrong]) -> Failure {
     Failure::new(FailureKind::InvalidInput, why).with("violations", violations)
 }
 
-pub(super) fn has_room(store: &Alone<'_>, more: usize, most: usize) -> Result<(), Failure> {
-    let there = store.count().map_err(failed)?;
-    if there + more <= most {
-        return Ok(());
-    }
-    let why = format!("there are {there} tools, and {most} are the most");
-    Err(Failure::new(FailureKind::RateLimited, why)
-        .hint("delete some, or raise bundles.most_tools in .glee/config.yml"))
-}
-
 fn existing_bundle(store: &Alone<'_>, id: Uuid) -> Result<(StoredBundle, Bundle), Failure> {
     match store.bundle(id).map_err(failed)? {
         Found::Nothing => Err(no_bundle(id)),
@@ -516,7 +537,10 @@ fn slug_is_free(store: &Alone<'_>, slug: &str, id: Uuid) -> Result<(), Failure> 
     }
     let holder = store.holder_of(slug, id).map_err(failed)?;
     holder.map_or(Ok(()), |it| {
-        taken(format!("the bundle {it} has the slug `{slug}` already"))
+        taken(format!(
+            "the bundle {} has the slug `{slug}` already",
+            it.id
+        ))
     })
 }
 

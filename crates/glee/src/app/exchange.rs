@@ -1,7 +1,7 @@
 //! Bundles that leave as an archive, and bundles that come in one: all of them or none, and none of their tools
 //! can be called before somebody enables it.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use glee_core::bundle::{Bundle, Keeper, Key};
 use glee_core::outcome::{Failure, FailureKind};
@@ -12,8 +12,9 @@ use glee_core::slug;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::bundles::{check_tool, failed, has_room, invalid};
+use super::bundles::{check_tool, failed, invalid};
 use super::{App, Surroundings, around, shelves};
+use crate::config::Config;
 use crate::dialect::bundle::archive::MOST_TOTAL;
 use crate::dialect::bundle::wire::{PutTool, StoredTool};
 use crate::dialect::bundle::{self, Wrong};
@@ -118,36 +119,55 @@ impl App {
                 .hint("import what `glee bundle export` or GET /tools/bundles/export gave")
         })?;
         let config = self.usable_config();
-        let around = around(&self.natives, &config);
-        self.check_parcels(&parcels, &around)?;
+        self.check_parcels(&parcels, &around(&self.natives, &config))?;
+        // Whoever only asks keeps nobody out.
+        if run == Run::Dry {
+            return self.arrivals(&parcels, on_conflict, &config);
+        }
         let arrivals = self.alone(|store| {
-            let mut taken = HashSet::new();
-            let mut arrivals = Vec::new();
-            for parcel in &parcels {
-                let now = self.settle(store, parcel, on_conflict, &taken)?;
-                if let Ok((_, slug)) = &now {
-                    taken.insert(slug.clone());
-                }
-                let tools = parcel.tools.iter().map(|it| &it.0);
-                arrivals.push(Arrival {
-                    was: (parcel.id, parcel.bundle.slug.clone()),
-                    now,
-                    tools: tools
-                        .map(|it| (it.slug.clone(), it.version.clone()))
-                        .collect(),
-                });
-            }
-            let coming = arrivals.iter().filter(|it| it.now.is_ok());
-            let more = coming.map(|it| it.tools.len()).sum();
-            has_room(store, more, config.bundles.most_tools)?;
-            if run == Run::Real {
-                self.bring_in(store, &parcels, &arrivals, by)?;
-            }
+            let arrivals = self.arrivals(&parcels, on_conflict, &config)?;
+            self.bring_in(store, &parcels, &arrivals, by)?;
             Ok(arrivals)
         })?;
-        if run == Run::Real {
-            self.take_in_bundles();
+        self.take_in_bundles();
+        Ok(arrivals)
+    }
+
+    /// What becomes of each bundle, by what is on disk now.
+    fn arrivals(
+        &self,
+        parcels: &[Parcel],
+        on_conflict: OnConflict,
+        config: &Config,
+    ) -> Result<Vec<Arrival>, Failure> {
+        let mut slugs = Slugs {
+            taken: self
+                .bundles
+                .all()
+                .map_err(failed)?
+                .filter(|it| it.deleted_at.is_none())
+                .map(|it| it.slug)
+                .collect(),
+            next: HashMap::new(),
+        };
+        let mut arrivals = Vec::new();
+        for parcel in parcels {
+            let now = self.settle(parcel, on_conflict, &mut slugs)?;
+            if let Ok((_, slug)) = &now {
+                slugs.taken.insert(slug.clone());
+            }
+            let tools = parcel.tools.iter().map(|it| &it.0);
+            arrivals.push(Arrival {
+                was: (parcel.id, parcel.bundle.slug.clone()),
+                now,
+                tools: tools
+                    .map(|it| (it.slug.clone(), it.version.clone()))
+                    .collect(),
+            });
         }
+        let coming = arrivals.iter().filter(|it| it.now.is_ok());
+        let tools = coming.clone().map(|it| it.tools.len()).sum();
+        self.has_room(coming.count(), tools, config)?;
         Ok(arrivals)
     }
 
@@ -203,23 +223,14 @@ impl App {
     /// What a bundle is called here, or why it is left out.
     fn settle(
         &self,
-        store: &Alone<'_>,
         parcel: &Parcel,
         on_conflict: OnConflict,
-        taken: &HashSet<String>,
+        slugs: &mut Slugs,
     ) -> Result<Result<(Uuid, String), String>, Failure> {
         let slug = &parcel.bundle.slug;
-        let is_free = |slug: &str| -> Result<bool, Failure> {
-            let held = taken.contains(slug) || shelves::is_given(slug);
-            Ok(!held
-                && store
-                    .holder_of(slug, Uuid::nil())
-                    .map_err(failed)?
-                    .is_none())
-        };
-        let has_id =
-            self.given_bundle(parcel.id).is_none() && store.is_free(parcel.id).map_err(failed)?;
-        let has_slug = is_free(slug)?;
+        let has_id = self.given_bundle(parcel.id).is_none()
+            && self.bundles.is_free(parcel.id).map_err(failed)?;
+        let has_slug = slugs.is_free(slug);
         let why = match (has_id, has_slug) {
             (true, true) => return Ok(Ok((parcel.id, slug.clone()))),
             (false, _) => format!("there is a bundle {} already", parcel.id),
@@ -235,15 +246,7 @@ impl App {
                     true => parcel.id,
                     false => Uuid::now_v7(),
                 };
-                let mut free = slug.clone();
-                let mut count = 2;
-                while !is_free(&free)? {
-                    let number = format!("-{count}");
-                    let begin: String = slug.chars().take(slug::MOST - number.len()).collect();
-                    free = begin + &number;
-                    count += 1;
-                }
-                Ok(Ok((id, free)))
+                Ok(Ok((id, slugs.free(slug))))
             }
         }
     }
@@ -282,6 +285,33 @@ impl App {
             }
         }
         staged.commit().map_err(failed)
+    }
+}
+
+/// The slugs that are taken, here and by bundles of the archive.
+struct Slugs {
+    taken: HashSet<String>,
+    /// The first number that may be free behind a slug.
+    next: HashMap<String, usize>,
+}
+
+impl Slugs {
+    fn is_free(&self, slug: &str) -> bool {
+        !self.taken.contains(slug) && !shelves::is_given(slug)
+    }
+
+    /// The slug, or one with a number behind it.
+    fn free(&mut self, slug: &str) -> String {
+        let mut free = slug.to_owned();
+        let mut count = self.next.get(slug).copied().unwrap_or(2);
+        while !self.is_free(&free) {
+            let number = format!("-{count}");
+            let begin: String = slug.chars().take(slug::MOST - number.len()).collect();
+            free = begin + &number;
+            count += 1;
+        }
+        self.next.insert(slug.to_owned(), count);
+        free
     }
 }
 

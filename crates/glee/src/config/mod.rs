@@ -73,6 +73,8 @@ pub struct Bundles {
     /// The secrets that they may use.
     pub secrets: BTreeSet<String>,
     pub most_tools: usize,
+    /// How many bundles there may be of the store; one that is deleted counts until it is gone.
+    pub most_bundles: usize,
 }
 
 impl Default for Bundles {
@@ -81,6 +83,7 @@ impl Default for Bundles {
             allowed_hosts: Vec::new(),
             secrets: BTreeSet::new(),
             most_tools: 20_000,
+            most_bundles: 1000,
         }
     }
 }
@@ -298,6 +301,10 @@ pub fn read(text: String) -> Read {
                 .bundles
                 .most_tools
                 .map_or(Bundles::default().most_tools, |it| it as usize),
+            most_bundles: wire
+                .bundles
+                .most_bundles
+                .map_or(Bundles::default().most_bundles, |it| it as usize),
         },
         rules: rules::rules(wire.rules, &node, &mut problems),
         autonomy: wire.autonomy.map(rules::level),
@@ -484,6 +491,9 @@ struct WireBundles {
     /// How many there may be; 20 000 unless given.
     #[serde(default)]
     most_tools: Option<u32>,
+    /// How many bundles there may be; 1 000 unless given.
+    #[serde(default)]
+    most_bundles: Option<u32>,
 }
 
 /// How people are asked.

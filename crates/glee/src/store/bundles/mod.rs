@@ -91,6 +91,33 @@ impl Bundles {
         Ok(alone)
     }
 
+    /// Every bundle that can be read, whoever may be writing meanwhile.
+    pub fn all(&self) -> io::Result<impl Iterator<Item = Bundle>> {
+        let homes = load::homes(&self.directory)?;
+        Ok(homes
+            .into_iter()
+            .filter_map(|it| load::read_bundle(&it).ok()?))
+    }
+
+    /// Whether nothing has the place of a bundle.
+    pub fn is_free(&self, id: Uuid) -> io::Result<bool> {
+        match fs::symlink_metadata(self.home(id)) {
+            Ok(_) => Ok(false),
+            Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(true),
+            Err(err) => Err(err),
+        }
+    }
+
+    /// How many bundles there are, and how many tools in all of them, good or not.
+    pub fn count(&self) -> io::Result<(usize, usize)> {
+        let homes = load::homes(&self.directory)?;
+        let mut tools = 0;
+        for home in &homes {
+            tools += load::names(home)?.len();
+        }
+        Ok((homes.len(), tools))
+    }
+
     fn home(&self, bundle: Uuid) -> PathBuf {
         self.directory.join(bundle.to_string())
     }
@@ -186,36 +213,14 @@ impl Alone<'_> {
         durable::has_room(&self.bundles.directory)
     }
 
-    /// Whether nothing has the place of a bundle.
-    pub fn is_free(&self, id: Uuid) -> io::Result<bool> {
-        match fs::symlink_metadata(self.bundles.home(id)) {
-            Ok(_) => Ok(false),
-            Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(true),
-            Err(err) => Err(err),
-        }
-    }
-
     /// Another bundle that has this slug and is not deleted.
-    pub fn holder_of(&self, slug: &str, except: Uuid) -> io::Result<Option<Uuid>> {
-        let bundles = load::homes(&self.bundles.directory)?;
-        let bundles = bundles.iter().filter_map(|it| load::read_bundle(it).ok()?);
-        let mut holders = bundles
-            .filter(|it| it.id != except && it.slug == slug && it.deleted_at.is_none())
-            .map(|it| it.id);
-        Ok(holders.next())
+    pub fn holder_of(&self, slug: &str, except: Uuid) -> io::Result<Option<Bundle>> {
+        let mut all = self.bundles.all()?;
+        Ok(all.find(|it| it.id != except && it.slug == slug && it.deleted_at.is_none()))
     }
 
     pub fn has_no_tools(&self, id: Uuid) -> io::Result<bool> {
         Ok(load::names(&self.bundles.home(id))?.is_empty())
-    }
-
-    /// How many tools there are in all bundles, good or not.
-    pub fn count(&self) -> io::Result<usize> {
-        let mut count = 0;
-        for home in load::homes(&self.bundles.directory)? {
-            count += load::names(&home)?.len();
-        }
-        Ok(count)
     }
 
     /// Whether there is nothing in a bundle's directory, not even what nothing can be made of.

@@ -96,7 +96,7 @@ pub(super) fn operations(desk: &Desk) -> Vec<Operation> {
         .body::<PutBundle>()
         .gives(200, "It was there, and is replaced", "Bundle")
         .gives(201, "It was made", "Bundle")
-        .fails(&[400, 409, 503, 507]),
+        .fails(&[400, 409, 429, 503, 507]),
         Operation::new(
             "PATCH",
             BUNDLE,

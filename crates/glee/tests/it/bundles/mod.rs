@@ -1,6 +1,7 @@
 //! Bundles, as clients of `glee serve` see them, and as they stand on disk.
 
 mod api;
+mod bounds;
 mod crash;
 mod disk;
 mod exchange;

@@ -1,0 +1,148 @@
+//! What clients may cost: of time, of memory and of the lock, whatever they send.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use glee::app::{App, OnConflict, Run};
+use glee_core::port::{Answer, Caller};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::zip::{Raw, bundle, good, tool, zip};
+use super::{House, absent, said};
+use crate::mcp::server::eventually;
+use crate::support::{Scene, stderr, wiring};
+
+const ONE: Uuid = Uuid::from_u128(0x018faf50_b7b6_7a01_9a05_a22a6e0af101);
+
+fn user() -> Caller {
+    Caller {
+        name: "user".to_owned(),
+    }
+}
+
+fn open(scene: &Scene) -> App {
+    let nobody = Answer::Nobody {
+        hint: String::new(),
+    };
+    App::open(scene.project(), wiring(Default::default(), nobody)).unwrap()
+}
+
+/// Bundles on disk, one for each of these slugs.
+fn furnish(scene: &Scene, slugs: impl Iterator<Item = String>) {
+    for slug in slugs {
+        let id = Uuid::now_v7();
+        let times = r#""createdAt": "2024-05-14T13:44:00Z", "modifiedAt": "2024-06-01T09:17:10Z""#;
+        scene.write(
+            &format!(".glee/bundles/{id}/bundle.json"),
+            &format!(r#"{{"schemaVersion": "1", "bundleID": "{id}", "slug": "{slug}", "isEnabled": true, {times}}}"#),
+        );
+    }
+}
+
+/// `IM-02`: how long an import takes does not grow with what is there and what comes, multiplied.
+#[test]
+fn im_02_names_that_are_taken_cost_little() {
+    let scene = Scene::new();
+    furnish(&scene, std::iter::once("x".to_owned()));
+    furnish(&scene, (2..=200).map(|it| format!("x-{it}")));
+    let app = open(&scene);
+    let many: Vec<Raw> = (0..40)
+        .map(|_| bundle(Uuid::now_v7(), "x"))
+        .map(|it| Raw::stored(&it.0, &it.1))
+        .collect();
+    let began = Instant::now();
+    let arrivals = app.import(&zip(&many), OnConflict::Rename, Run::Real, &user());
+    let arrivals = arrivals.unwrap();
+    assert!(
+        began.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        began.elapsed()
+    );
+    for (arrival, number) in arrivals.iter().zip(201..) {
+        assert_eq!(arrival.now.as_ref().unwrap().1, format!("x-{number}"));
+    }
+}
+
+/// A dry run neither waits for whoever writes nor keeps anybody waiting, and leaves nothing behind.
+#[test]
+fn k6_a_dry_run_takes_no_lock_and_writes_nothing() {
+    let scene = Scene::new();
+    let archive = scene.root.join("one.zip");
+    fs::write(&archive, good(&[(ONE, "one")])).unwrap();
+    let output = scene.glee(&["bundle", "import", "one.zip", "--dry-run"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(!scene.root.join(".glee/bundles").exists());
+
+    furnish(&scene, std::iter::once("one".to_owned()));
+    let app = open(&scene);
+    let lock = fs::File::create(scene.root.join(".glee/bundles/.lock")).unwrap();
+    lock.lock().unwrap();
+    let arrivals = app.import(
+        &fs::read(archive).unwrap(),
+        OnConflict::Rename,
+        Run::Dry,
+        &user(),
+    );
+    assert_eq!(arrivals.unwrap()[0].now, Ok((ONE, "one-2".to_owned())));
+}
+
+/// There are only so many bundles, however they come.
+#[test]
+fn there_are_only_so_many_bundles() {
+    let house = House::with(Scene::new(), "bundles: {most_bundles: 2}\n");
+    let id = house.bundle("a");
+    let body = json!({"slug": "more"});
+    let archive = good(&[(ONE, "one"), (Uuid::now_v7(), "two")]);
+    let import = |archive: &[u8]| {
+        house.served.rest_bytes_of(
+            "POST /tools/bundles/import",
+            &house.owner,
+            "application/zip",
+            archive,
+        )
+    };
+    let refused = import(&archive);
+    assert_eq!(refused.status, 429, "{refused:?}");
+    assert!(!house.directory(ONE).exists());
+    house.bundle("b");
+    let line = format!("PUT /tools/bundles/{ONE}");
+    let refused = house.expect(429, &line, body);
+    let told = refused["error"]["message"].as_str().unwrap();
+    assert!(told.contains("2 are the most"), "{told}");
+    assert!(!house.directory(ONE).exists());
+    // One that is there can still change.
+    house.expect(
+        200,
+        &format!("PUT /tools/bundles/{id}"),
+        json!({"slug": "a", "displayName": "A"}),
+    );
+}
+
+/// A request whose body does not come.
+fn begun(house: &House, line: &str, token: &str, kind: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(&house.served.address).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    let head = format!(
+        "{line} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\nContent-Type: {kind}\r\nContent-Length: 1000000\r\nConnection: close\r\n\r\nPK",
+        house.served.address
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    stream
+}
+
+fn answered(stream: &mut TcpStream) -> String {
+    let mut told = String::new();
+    let mut buffer = [0; 4096];
+    while !told.contains("\r\n\r\n") {
+        match stream.read(&mut buffer) {
+            Ok(0) | Err(_) => break,
+            Ok(count) => told += &String::from_utf8_lossy(&buffer[..count]),
+        }
+    }
+    told
+}
