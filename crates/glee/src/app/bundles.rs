@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::{App, Surroundings, around, shelves};
 use crate::config::Config;
 use crate::dialect::bundle::wire::{PutBundle, PutTool, StoredBundle, StoredTool, Uptime};
-use crate::dialect::bundle::{self, Wrong, sentence, written};
+use crate::dialect::bundle::{self, MOST_WRONG, Wrong, sentence, written};
 use crate::store;
 use crate::store::bundles::{Alone, Found};
 use crate::store::usage::Count;
@@ -498,10 +498,14 @@ fn refused(what: &str, wrong: &[Wrong]) -> Result<(), Failure> {
 }
 
 pub(super) fn invalid(what: &str, wrong: &[Wrong]) -> Failure {
-    let violations: Vec<Value> = wrong
+    let mut violations: Vec<Value> = wrong
         .iter()
+        .take(MOST_WRONG)
         .map(|it| json!({"pointer": it.pointer, "message": it.message}))
         .collect();
+    if wrong.len() > MOST_WRONG {
+        violations.push(json!({"pointer": "", "message": "and more"}));
+    }
     let why = format!("the {what} is not valid: {}", sentence(wrong));
     Failure::new(FailureKind::InvalidInput, why).with("violations", violations)
 }

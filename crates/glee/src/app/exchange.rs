@@ -17,7 +17,7 @@ use super::{App, Surroundings, around, shelves};
 use crate::config::Config;
 use crate::dialect::bundle::archive::MOST_TOTAL;
 use crate::dialect::bundle::wire::{PutTool, StoredTool};
-use crate::dialect::bundle::{self, Wrong};
+use crate::dialect::bundle::{self, MOST_WRONG, Wrong};
 use crate::store::bundles::Alone;
 use crate::store::bundles::parcel::{self, Parcel};
 
@@ -176,13 +176,14 @@ impl App {
         let mut wrong = Vec::new();
         let mut total = 0;
         for parcel in parcels {
+            let slug = &parcel.bundle.slug;
             let found = bundle::check_bundle(&parcel.bundle, parcel.id);
-            wrong.extend(
-                found
-                    .into_iter()
-                    .map(|it| below(&parcel.bundle.slug, "", it)),
-            );
+            wrong.extend(found.into_iter().map(|it| below(slug, "", it)));
             for (key, text) in &parcel.tools {
+                // Nobody is told of more.
+                if wrong.len() > MOST_WRONG {
+                    break;
+                }
                 let found = match self.arriving(key, text) {
                     Ok(stored) => {
                         total += bundle::text(&stored).len();
@@ -191,11 +192,7 @@ impl App {
                     Err(wrong) => wrong,
                 };
                 let tool = format!("/{}/{}", key.slug, key.version);
-                wrong.extend(
-                    found
-                        .into_iter()
-                        .map(|it| below(&parcel.bundle.slug, &tool, it)),
-                );
+                wrong.extend(found.into_iter().map(|it| below(slug, &tool, it)));
             }
         }
         if total > MOST_TOTAL {

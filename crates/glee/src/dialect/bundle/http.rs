@@ -18,7 +18,7 @@ use regex::RegexBuilder;
 use serde_json::Value;
 
 use super::wire::{self, StoredTool};
-use super::{Run, Surroundings, Wrong, calls, how};
+use super::{MOST_WRONG, Run, Surroundings, Wrong, calls, how};
 
 /// Kept of a response.
 const USUAL_BYTES: usize = 5 << 20;
@@ -137,7 +137,9 @@ pub(super) fn read(
 
 impl Reader<'_> {
     fn wrong(&mut self, pointer: &str, message: impl Into<String>) {
-        self.wrong.push(Wrong::new(pointer, message));
+        if self.wrong.len() <= MOST_WRONG {
+            self.wrong.push(Wrong::new(pointer, message));
+        }
     }
 
     fn template_errors(&mut self, pointer: &str, errors: Vec<TemplateError>) {

@@ -52,24 +52,41 @@ pub struct Wrong {
     pub message: String,
 }
 
+/// What is told of what is wrong with what somebody sent: so many things, and of each so many bytes. More would
+/// be many times as large as what was sent.
+pub const MOST_WRONG: usize = 100;
+const LONGEST_WRONG: usize = 256;
+
 impl Wrong {
     pub fn new(pointer: impl Into<String>, message: impl Into<String>) -> Wrong {
         Wrong {
-            pointer: pointer.into(),
-            message: message.into(),
+            pointer: shortened(pointer.into()),
+            message: shortened(message.into()),
         }
     }
 }
 
+fn shortened(mut text: String) -> String {
+    if text.len() > LONGEST_WRONG {
+        text.truncate(text.floor_char_boundary(LONGEST_WRONG));
+        text.push('…');
+    }
+    text
+}
+
 /// All that is wrong, in one sentence.
 pub fn sentence(wrong: &[Wrong]) -> String {
-    let told: Vec<String> = wrong
+    let mut told: Vec<String> = wrong
         .iter()
+        .take(MOST_WRONG)
         .map(|it| match it.pointer.as_str() {
             "" => it.message.clone(),
             pointer => format!("{pointer}: {}", it.message),
         })
         .collect();
+    if wrong.len() > MOST_WRONG {
+        told.push("and more".to_owned());
+    }
     told.join("; ")
 }
 
@@ -218,6 +235,8 @@ fn too_long(wrong: &mut Vec<Wrong>, pointer: &str, text: &str, most: usize) {
     }
 }
 
+const MOST_TAGS: usize = 32;
+
 /// The document of a new tool.
 pub fn stored(put: PutTool, key: &Key, now: SystemTime) -> Result<StoredTool, Vec<Wrong>> {
     let mut wrong = Vec::new();
@@ -238,10 +257,10 @@ pub fn stored(put: PutTool, key: &Key, now: SystemTime) -> Result<StoredTool, Ve
     }
     too_long(&mut wrong, "/displayName", &put.display_name, 256);
     too_long(&mut wrong, "/description", &put.description, 16384);
-    if put.tags.len() > 32 {
+    if put.tags.len() > MOST_TAGS {
         wrong.push(Wrong::new("/tags", "there are more than 32"));
     }
-    for (at, tag) in put.tags.iter().enumerate() {
+    for (at, tag) in put.tags.iter().take(MOST_TAGS).enumerate() {
         too_long(&mut wrong, &format!("/tags/{at}"), tag, 64);
         if tag.is_empty() || tag.contains([',', '\n']) {
             let why = "a tag is a word, without commas";
@@ -417,6 +436,7 @@ fn schema(source: &Value, pointer: &str, wrong: &mut Vec<Wrong>) -> Option<Schem
         Err(errors) => {
             let told = errors
                 .into_iter()
+                .take(MOST_WRONG + 1)
                 .map(|it| Wrong::new(format!("{pointer}{}", it.pointer), it.reason));
             wrong.extend(told);
             None

@@ -121,6 +121,71 @@ fn there_are_only_so_many_bundles() {
     );
 }
 
+/// `IM-02`: what is wrong is told in a few words, however much is wrong.
+#[test]
+fn im_02_few_faults_are_told() {
+    let scene = Scene::new();
+    let app = open(&scene);
+    let tags = json!({"tags": vec![","; 60_000]});
+    let headers: serde_json::Map<String, Value> =
+        (0..10_000).map(|it| (format!("a b {it}"), "x".into())).collect();
+    let headers =
+        json!({"type": "http", "impl": {"urlTemplate": "https://a.example/", "headers": headers}});
+    let long = json!({"impl": {"goFunc": "a", "x".repeat(500_000): 1}});
+    for wrong in [tags, headers, long] {
+        let mut files = vec![bundle(ONE, "one")];
+        files.extend((0..5).map(|it| tool(ONE, &format!("t{it}"), wrong.clone())));
+        let entries: Vec<Raw> = files.iter().map(|it| Raw::stored(&it.0, &it.1)).collect();
+        let refused = app.import(&zip(&entries), OnConflict::Fail, Run::Real, &user());
+        let refused = refused.unwrap_err();
+        assert_eq!(refused.kind.code(), "INVALID_INPUT");
+        let told = refused.details["violations"].as_array().unwrap();
+        assert!(!told.is_empty() && told.len() <= 101, "{}", told.len());
+        assert!(refused.message.len() < 64 << 10, "{}", refused.message.len());
+        assert!(serde_json::to_string(told).unwrap().len() < 64 << 10);
+        let put = serde_json::from_slice(&files[1].1).map(|mut it: Value| {
+            it.as_object_mut().unwrap().remove("schemaVersion");
+            it["slug"] = "a".into();
+            it
+        });
+        let put = serde_json::from_value(put.unwrap()).unwrap();
+        let key = glee_core::bundle::Key {
+            bundle: ONE,
+            slug: "a".into(),
+            version: "1".into(),
+        };
+        let refused = app.put_tool(&key, put, &user()).unwrap_err();
+        assert!(refused.message.len() < 64 << 10, "{}", refused.message.len());
+    }
+}
+
+/// A server that is sent all that stays small.
+#[test]
+fn im_02_a_server_that_tells_faults_stays_small() {
+    let house = House::new();
+    let peak = || -> u64 {
+        let status =
+            fs::read_to_string(format!("/proc/{}/status", house.served.child.id())).unwrap();
+        let line = status.lines().find(|it| it.starts_with("VmHWM")).unwrap();
+        let kilobytes = line.split_whitespace().nth(1).unwrap();
+        kilobytes.parse::<u64>().unwrap() / 1024
+    };
+    let before = peak();
+    let mut files = vec![bundle(ONE, "one")];
+    let tags = json!({"tags": vec![","; 200_000]});
+    files.extend((0..10).map(|it| tool(ONE, &format!("t{it}"), tags.clone())));
+    let entries: Vec<Raw> = files.iter().map(|it| Raw::stored(&it.0, &it.1)).collect();
+    let line = "POST /tools/bundles/import";
+    let reply =
+        house
+            .served
+            .rest_bytes_of(line, &house.owner, "application/zip", &zip(&entries));
+    assert_eq!(reply.status, 400);
+    assert!(reply.body.len() < 64 << 10, "{}", reply.body.len());
+    let after = peak();
+    assert!(after - before < 64, "{before} MiB, then {after} MiB");
+}
+
 /// A request whose body does not come.
 fn begun(house: &House, line: &str, token: &str, kind: &str) -> TcpStream {
     let mut stream = TcpStream::connect(&house.served.address).unwrap();
