@@ -1,6 +1,6 @@
 //! `/tools/bundles/export` and `/tools/bundles/import`: bundles as ZIP archives.
 
-use axum::extract::State;
+use axum::extract::{FromRequest, Request, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
@@ -64,12 +64,7 @@ pub(super) fn operations(desk: &Desk) -> Vec<Operation> {
     ]
 }
 
-async fn export(
-    State(desk): State<Desk>,
-    Extension(by): Extension<Principal>,
-    query: Query,
-) -> Result<Response, Refused> {
-    by.need(Scope::ReadRegistry)?;
+async fn export(State(desk): State<Desk>, query: Query) -> Result<Response, Refused> {
     let ids = ids(&query.check(EXPORT)?)?.unwrap_or_default();
     let app = desk.app.clone();
     let archive = tokio::task::spawn_blocking(move || app.export(&ids)).await;
@@ -88,15 +83,22 @@ async fn import(
     State(desk): State<Desk>,
     Extension(by): Extension<Principal>,
     query: Query,
-    Zip(archive): Zip,
+    request: Request,
 ) -> Answer {
+    // Held until the archive is gone, also when whoever sent it is gone before.
+    let pass = desk.imports.enter(&by.name).ok_or_else(|| {
+        let why = "too many archives come in already";
+        Failure::new(FailureKind::RateLimited, why).retryable()
+    })?;
     let query = query.check(IMPORT)?;
     let run = match query.flag("dryRun")? {
         true => Run::Dry,
         false => Run::Real,
     };
     let word = query.one_of("onConflict", ON_CONFLICT)?;
+    let Zip(archive) = Zip::from_request(request, &()).await?;
     let import = move |app: &crate::app::App, by: &glee_core::port::Caller| {
+        let _pass = pass;
         let on_conflict = on_conflict(word).ok_or_else(|| {
             Failure::new(FailureKind::Internal, format!("`{word}` has no meaning"))
         })?;

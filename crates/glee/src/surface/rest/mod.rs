@@ -35,6 +35,8 @@ pub const OPEN: &[&str] = &["/healthz", "/readyz", "/openapi.json", "/docs"];
 /// Calls at once: of all callers together, and of one.
 const MOST_CALLS: usize = 512;
 const MOST_CALLS_OF_ONE: usize = 128;
+/// Archives that come in at once: each may be 33 MiB.
+const MOST_IMPORTS: usize = 4;
 
 /// Whoever gets here has passed the guard, which left the principal on the request.
 pub fn router(app: &Arc<App>) -> Router {
@@ -52,6 +54,7 @@ fn operations(app: &Arc<App>) -> Vec<Operation> {
         app: app.clone(),
         pages: Arc::new(Pages::new()),
         calls: Turnstile::new(MOST_CALLS, MOST_CALLS_OF_ONE),
+        imports: Turnstile::new(MOST_IMPORTS, MOST_IMPORTS),
     };
     let mut all = bundles::operations(&desk);
     all.extend(exchange::operations(&desk));

@@ -1,15 +1,22 @@
 //! One operation of the API: how it is answered, and what is told of it. The router and the OpenAPI document
 //! are both made of the same list, so neither knows an operation that the other does not.
 
-use axum::extract::DefaultBodyLimit;
+use std::sync::Arc;
+
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::middleware::{Next, from_fn};
+use axum::response::IntoResponse;
 use axum::routing::{MethodFilter, MethodRouter, on};
 use axum::{Router, handler::Handler};
+use glee_core::outcome::{Failure, FailureKind};
 use schemars::JsonSchema;
 use schemars::generate::SchemaGenerator;
 use serde_json::{Map, Value, json};
 
+use super::answer::Refused;
 use super::params::Param;
 use crate::store::tokens::Scope;
+use crate::surface::principal::Principal;
 
 pub(super) struct Operation {
     method: &'static str,
@@ -17,7 +24,9 @@ pub(super) struct Operation {
     answer: MethodRouter,
     id: &'static str,
     about: &'static str,
+    /// What is told of it, which is what it needs unless others may do a part of it.
     scope: Option<Scope>,
+    needs: Vec<Scope>,
     query: &'static [Param],
     body: Option<Sent>,
     responses: Vec<(u16, &'static str, Reply)>,
@@ -68,6 +77,7 @@ impl Operation {
             id,
             about,
             scope: None,
+            needs: Vec::new(),
             query: &[],
             body: None,
             responses: Vec::new(),
@@ -75,6 +85,18 @@ impl Operation {
     }
 
     pub(super) fn scope(mut self, scope: Scope) -> Operation {
+        self.scope = Some(scope);
+        self.also(scope)
+    }
+
+    /// Another one that it needs.
+    pub(super) fn also(mut self, scope: Scope) -> Operation {
+        self.needs.push(scope);
+        self
+    }
+
+    /// For whoever has this scope all of it, and for others what is their own.
+    pub(super) fn own_or(mut self, scope: Scope) -> Operation {
         self.scope = Some(scope);
         self
     }
@@ -130,8 +152,19 @@ impl Operation {
         self
     }
 
+    /// Whoever may not is told so before anything else of the request is read.
     pub(super) fn route(self, router: Router) -> Router {
-        router.route(self.path, self.answer)
+        let needs: Arc<[Scope]> = self.needs.into();
+        let gate = from_fn(move |request: Request, next: Next| {
+            let needs = needs.clone();
+            async move {
+                match may(&request, &needs) {
+                    Ok(()) => next.run(request).await,
+                    Err(failure) => Refused(failure).into_response(),
+                }
+            }
+        });
+        router.route(self.path, self.answer.route_layer(gate))
     }
 
     pub(super) fn path(&self) -> &'static str {
@@ -195,6 +228,14 @@ impl Operation {
         }
         out
     }
+}
+
+fn may(request: &Request, needs: &[Scope]) -> Result<(), Failure> {
+    let by = request.extensions().get::<Principal>();
+    needs.iter().try_for_each(|&scope| match by {
+        Some(by) => by.need(scope),
+        None => Err(Failure::new(FailureKind::Internal, "nobody was let in")),
+    })
 }
 
 fn bytes() -> Value {

@@ -59,7 +59,6 @@ async fn read(
     Place(id): Place<String>,
     query: Query,
 ) -> Answer {
-    by.need(Scope::InvokeTool)?;
     let query = query.check(READ)?;
     let offset = query.count("offset")?.unwrap_or(0);
     let limit = query.count("limit")?.unwrap_or(USUAL).min(MOST);

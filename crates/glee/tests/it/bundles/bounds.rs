@@ -211,3 +211,69 @@ fn answered(stream: &mut TcpStream) -> String {
     }
     told
 }
+
+/// Whoever may not do something is told so before anything of it is read, wherever it is.
+#[test]
+fn scopes_are_asked_for_before_bodies() {
+    let house = House::new();
+    let none = house.token("none", &["invoke_tool"]);
+    let reader = house.token("reader", &["read_registry"]);
+    let document = said(&house.served.rest("GET /openapi.json", "", &[], &Value::Null));
+    let mut seen = 0;
+    for (path, operations) in document["paths"].as_object().unwrap() {
+        for (method, about) in operations.as_object().unwrap() {
+            let Some(scope) = about["x-scope"].as_str() else {
+                continue;
+            };
+            // Whoever asked sees what they asked.
+            if scope == "approve" && method == "get" && path.starts_with("/approvals") {
+                continue;
+            }
+            seen += 1;
+            let token = if scope == "invoke_tool" { &reader } else { &none };
+            let path = path.replace(['{', '}'], "!") + "?no=such&dryRun=maybe";
+            let line = format!("{} {path}", method.to_uppercase());
+            let told = answered(&mut begun(&house, &line, token, "text/plain"));
+            assert!(told.starts_with("HTTP/1.1 403"), "{line}: {told}");
+        }
+    }
+    assert!(seen > 15, "{seen}");
+    // Both that it needs.
+    let approver = house.token("approver", &["approve"]);
+    let line = "POST /reviews/x/edit";
+    let told = answered(&mut begun(&house, line, &approver, "text/plain"));
+    assert!(told.starts_with("HTTP/1.1 403"), "{told}");
+}
+
+/// Archives are large, so few come in at once.
+#[test]
+fn only_so_many_archives_come_in_at_once() {
+    let house = House::new();
+    let line = "POST /tools/bundles/import";
+    let mut begun: Vec<TcpStream> = (0..4)
+        .map(|_| begun(&house, line, &house.owner, "application/zip"))
+        .collect();
+    let import = || {
+        let archive = good(&[(ONE, "one")]);
+        house
+            .served
+            .rest_bytes_of(line, &house.owner, "application/zip", &archive)
+    };
+    eventually("the fifth is turned away", || {
+        let reply = house.served.rest_bytes_of(
+            &format!("{line}?dryRun=true"),
+            &house.owner,
+            "application/zip",
+            &good(&[(ONE, "one")]),
+        );
+        let is_refused = reply.status == 429;
+        assert!(
+            !is_refused || reply.header("retry-after").is_some(),
+            "{reply:?}"
+        );
+        is_refused
+    });
+    assert!(!house.directory(ONE).exists());
+    drop(begun.pop());
+    eventually("there is room again", || import().status == 200);
+}
