@@ -1,7 +1,9 @@
 //! Names of tools: what a directory may be called, and which letters nobody can see.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
+use data_encoding::HEXLOWER;
+use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 /// Longest tool name, in characters.
@@ -59,52 +61,94 @@ pub fn is_model_safe(name: &str) -> bool {
             .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }
 
-/// What models are shown for each of these names, in order: only letters, digits, `_` and `-`, and no
-/// two alike, also not to those who fold case and dashes.
+/// What models are shown for each of these names, in order: only letters, digits, `_` and `-`, no two alike,
+/// also not to those who fold case and dashes, and none like glee's own.
+///
+/// A name that cannot be shown as it is tells by a hash which one it was. So it is shown the same whatever other
+/// names there are, and what is shown for one tool never comes to mean another.
 pub fn for_models<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
-    let names: Vec<&str> = names.into_iter().collect();
-    let mut taken = HashSet::new();
-    // Whoever can keep its name keeps it, so that a name never comes to mean another tool.
-    let kept: Vec<Option<String>> = names
-        .iter()
-        .map(|name| (is_model_safe(name) && taken.insert(fold(name))).then(|| (*name).to_owned()))
-        .collect();
-    let own: HashSet<&str> = names.iter().copied().collect();
-    let mut change = |name: &str| {
-        let mut safe = String::new();
-        for c in name.chars() {
-            match c {
-                _ if c.is_ascii_alphanumeric() || c == '_' || c == '-' => safe.push(c),
-                '.' => safe.push('_'),
-                // By its number, or another name of the same length would be shown the same.
-                _ => safe += &format!("_{:x}_", c as u32),
-            }
-        }
-        safe.truncate(MAX_NAME);
-        let mut shown = safe.clone();
-        let mut count = 2;
-        while own.contains(shown.as_str()) || !taken.insert(fold(&shown)) {
-            let number = format!("_{count}");
-            shown = safe[..safe.len().min(MAX_NAME - number.len())].to_owned() + &number;
-            count += 1;
-        }
-        shown
-    };
-    names
-        .iter()
-        .zip(kept)
-        .map(|(name, kept)| kept.unwrap_or_else(|| change(name)))
-        .collect()
+    shown(names, is_model_safe)
 }
 
-/// The one of these names that somebody could take the new one for, or that models are shown so.
+/// The same where names begin with a letter or `_`.
+pub fn for_models_by_letter<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    shown(names, |it| is_model_safe(it) && begins_well(it))
+}
+
+/// Letters of the hash of a name; and of one that somebody made look like another by trying many.
+const HASH: usize = 8;
+const LONG_HASH: usize = 32;
+
+fn shown<'a>(
+    names: impl IntoIterator<Item = &'a str>,
+    is_safe: impl Fn(&str) -> bool,
+) -> Vec<String> {
+    let names: Vec<&str> = names.into_iter().collect();
+    let is_safe = |it: &str| is_safe(it) && !is_reserved(it);
+    let alike = count(names.iter().filter(|it| is_safe(it)).map(|it| fold(it)));
+    // Of those that look alike, the one keeps its name that all of them look like.
+    let keeps = |it: &str| {
+        let folded = fold(it);
+        is_safe(it) && (alike[&folded] == 1 || folded == it)
+    };
+    let first: Vec<String> = names
+        .iter()
+        .map(|it| match keeps(it) {
+            true => (*it).to_owned(),
+            false => hashed(it, HASH),
+        })
+        .collect();
+    let alike = count(first.iter().map(|it| fold(it)));
+    let last = |(name, first): (&&str, String)| match alike[&fold(&first)] > 1 && !keeps(name) {
+        true => hashed(name, LONG_HASH),
+        false => first,
+    };
+    names.iter().zip(first).map(last).collect()
+}
+
+fn count(names: impl Iterator<Item = String>) -> HashMap<String, usize> {
+    let mut counted = HashMap::new();
+    for name in names {
+        *counted.entry(name).or_default() += 1;
+    }
+    counted
+}
+
+/// The name in letters that models can be shown, as far as there is room, and this much of its hash.
+fn hashed(name: &str, length: usize) -> String {
+    let mut safe = plain(name);
+    if is_reserved(&safe) || !begins_well(&safe) {
+        safe.insert(0, '_');
+    }
+    safe.truncate(MAX_NAME - 1 - length);
+    let hash = HEXLOWER.encode(&Sha256::digest(name));
+    format!("{safe}_{}", &hash[..length])
+}
+
+fn begins_well(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+}
+
+fn plain(name: &str) -> String {
+    let mut plain = String::new();
+    for c in name.chars() {
+        match c {
+            _ if c.is_ascii_alphanumeric() || c == '_' || c == '-' => plain.push(c),
+            '.' => plain.push('_'),
+            _ => plain += &format!("_{:x}_", c as u32),
+        }
+    }
+    plain
+}
+
+/// The one of these names that somebody could take the new one for.
 pub fn look_alike<'a>(new: &str, names: &[&'a str]) -> Option<&'a str> {
     let new = fold(new);
     let shown = for_models(names.iter().copied());
     names
         .iter()
         .zip(&shown)
-        .find(|(own, shown)| fold(own) == new || fold(shown) == new)
+        .find(|(own, shown)| [fold(own), fold(&plain(own)), fold(shown)].contains(&new))
         .map(|(own, _)| *own)
 }
 
@@ -181,6 +225,7 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn names() {
@@ -209,14 +254,66 @@ mod tests {
     #[test]
     fn names_for_models() {
         assert_eq!(
-            for_models(["a.b", "a-b", "A_b", "Käse", "a_b_2"]),
-            ["a_b_3", "a-b", "A_b_4", "K_e4_se", "a_b_2"]
+            for_models(["a.b", "a-b", "A_b", "a_b", "Käse", "7zip", "gleeful"]),
+            [
+                "a_b_2e7336dc",
+                "a-b_d44362d6",
+                "A_b_08eb65ad",
+                "a_b",
+                "K_e4_se_f9eeb52c",
+                "7zip",
+                "gleeful"
+            ]
         );
-        assert_eq!(for_models(["X", "x", "x_2"]), ["X", "x_3", "x_2"]);
-        let long = "x".repeat(64);
-        let shown = for_models([long.as_str(), long.as_str()]);
-        assert!(shown.iter().all(|it| is_model_safe(it)));
-        assert_ne!(shown[0], shown[1]);
+        // Two that look alike, and neither is what both look like.
+        let shown = for_models(["X-y", "x_Y"]);
+        assert!(shown[0].starts_with("X-y_") && shown[1].starts_with("x_Y_"));
+        assert_eq!(for_models(["X-y"]), ["X-y"]);
+        assert_eq!(
+            for_models_by_letter(["7zip", "zip"])[0].find("_7zip_"),
+            Some(0)
+        );
+    }
+
+    #[test]
+    fn names_of_glee_are_nobody_elses() {
+        for name in ["glee_tool_create", "glee.tool.create", "GLEE-x", "Glee.x"] {
+            let shown = &for_models([name])[0];
+            assert!(shown.starts_with('_') && !is_reserved(shown), "{shown}");
+        }
+    }
+
+    /// Somebody tried until the hashes of two names began alike.
+    #[test]
+    fn names_whose_hashes_begin_alike() {
+        let shown = for_models(["a.b", "a_b_2e7336dc"]);
+        assert_eq!(shown[1], "a_b_2e7336dc");
+        assert!(shown[0].starts_with("a_b_2e7336dc") && shown[0].len() > 32);
+    }
+
+    proptest! {
+        /// A name that must be changed is shown the same, whatever others there are, and never as another.
+        #[test]
+        fn names_for_models_stay(
+            names in proptest::collection::btree_set("[aAbB._ä-]{1,4}|[a.]{62,66}|glee[._-]a", 1..20)
+        ) {
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let shown = for_models(names.iter().copied());
+            let folded: std::collections::HashSet<String> = shown.iter().map(|it| fold(it)).collect();
+            prop_assert_eq!(folded.len(), names.len());
+            for (name, shown) in names.iter().zip(&shown) {
+                prop_assert!(is_model_safe(shown) && !is_reserved(shown), "{}", shown);
+                let alone = &for_models([*name])[0];
+                match is_model_safe(name) && !is_reserved(name) {
+                    false => prop_assert_eq!(alone, shown),
+                    true => {
+                        prop_assert_eq!(alone, name);
+                        let hashed = hashed(name, HASH);
+                        prop_assert!(shown == name || *shown == hashed, "{}", shown);
+                    }
+                }
+            }
+        }
     }
 
     #[test]

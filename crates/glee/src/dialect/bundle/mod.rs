@@ -18,6 +18,7 @@ use glee_core::model::{
     Annotations, Approval, Exec, Extract, Format, Limits, OnMismatch, Origin, Outputs, Tasks,
     ToolSpec,
 };
+use glee_core::name;
 use glee_core::permission::Permissions;
 use glee_core::schema::Schema;
 use glee_core::slug;
@@ -185,10 +186,7 @@ pub fn bundle(stored: &StoredBundle, keeper: Keeper) -> Result<Bundle, String> {
 fn good_slug(slug: &str) -> Result<String, String> {
     match slug::check_slug(slug) {
         Ok(()) => Ok(slug.to_owned()),
-        Err(err) => Err(format!(
-            "`{}` is no slug: {err}",
-            glee_core::name::shorten(slug)
-        )),
+        Err(err) => Err(format!("`{}` is no slug: {err}", name::shorten(slug))),
     }
 }
 
@@ -220,6 +218,10 @@ pub fn check_bundle(put: &PutBundle, id: Uuid) -> Vec<Wrong> {
     }
     if let Err(why) = good_slug(&put.slug) {
         wrong.push(Wrong::new("/slug", why));
+    }
+    // As the names of its tools would be shown to models.
+    if name::is_reserved(&format!("{}_", put.slug)) {
+        wrong.push(Wrong::new("/slug", "names that begin so are glee's own"));
     }
     too_long(&mut wrong, "/displayName", &put.display_name, 256);
     too_long(&mut wrong, "/description", &put.description, 4096);

@@ -86,26 +86,12 @@ pub struct Remark {
 
 /// The names that models call these tools by, in order.
 pub fn names(format: Format, specs: &[&ToolSpec]) -> Vec<String> {
-    let mut names = name::for_models(specs.iter().map(|it| it.name.as_str()));
-    if format != Format::Gemini {
-        return names;
+    let own = specs.iter().map(|it| it.name.as_str());
+    match format {
+        // There a name begins with a letter or `_`.
+        Format::Gemini => name::for_models_by_letter(own),
+        _ => name::for_models(own),
     }
-    // There a name begins with a letter or `_`.
-    for at in 0..names.len() {
-        if names[at].starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
-            continue;
-        }
-        let cut = |length: usize| names[at].chars().take(length).collect::<String>();
-        let mut new = format!("_{}", cut(name::MAX_NAME - 1));
-        let mut count = 2;
-        while names.contains(&new) {
-            let number = format!("_{count}");
-            new = format!("_{}{number}", cut(name::MAX_NAME - 1 - number.len()));
-            count += 1;
-        }
-        names[at] = new;
-    }
-    names
 }
 
 /// One tool that cannot be told is left out; it never breaks the others. Each comes with the name that it

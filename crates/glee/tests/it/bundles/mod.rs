@@ -8,6 +8,7 @@ mod exchange;
 mod faults;
 mod held;
 mod http;
+mod names;
 mod pages;
 mod referee;
 mod rules;

@@ -284,8 +284,8 @@ fn names_are_mapped_and_back() {
         scene.write(&path, &echo(name, &schema));
     }
     for (format, expected) in [
-        ("openai", ["7up", "gr_f6__df_e", "plain"]),
-        ("gemini", ["_7up", "gr_f6__df_e", "plain"]),
+        ("openai", ["7up", "gr_f6__df_e_d353a267", "plain"]),
+        ("gemini", ["_7up_be39b1e7", "gr_f6__df_e_d353a267", "plain"]),
     ] {
         let exported = output_json(&scene.glee(&["export", format]));
         let format = Format::named(format).unwrap();
