@@ -107,7 +107,7 @@ impl App {
                     if stored.slug != put.slug && !store.has_no_tools(id).map_err(failed)? {
                         return Err(full(&stored.slug));
                     }
-                    has_slug = stored.slug == put.slug && before.deleted_at.is_none();
+                    has_slug = stored.slug == put.slug;
                     let is_same = stored.slug == put.slug
                         && stored.display_name == put.display_name
                         && stored.description == put.description;
@@ -289,6 +289,10 @@ impl App {
                     return Ok(false);
                 }
                 if !store.is_empty(id).map_err(failed)? {
+                    return Ok(false);
+                }
+                // That one would get other names.
+                if store.holder_of(&bundle.slug, id).map_err(failed)?.is_some() {
                     return Ok(false);
                 }
                 self.note_change(&bundle.slug, &format!("reap bundle {id}"), by)?;
@@ -532,20 +536,25 @@ fn existing_tool(store: &Alone<'_>, key: &Key) -> Result<StoredTool, Failure> {
 
 /// Names of tools begin with it, and rules hold by names: nobody takes over somebody else's.
 fn slug_is_free(store: &Alone<'_>, slug: &str, id: Uuid) -> Result<(), Failure> {
-    let taken =
-        |why: String| Err(Failure::new(FailureKind::Conflict, why).hint("take another slug"));
     if shelves::is_given(slug) {
-        return taken(format!(
-            "`{slug}` is the slug of a bundle that is always there"
-        ));
+        let why = format!("`{slug}` is the slug of a bundle that is always there");
+        return Err(Failure::new(FailureKind::Conflict, why).hint("take another slug"));
     }
-    let holder = store.holder_of(slug, id).map_err(failed)?;
-    holder.map_or(Ok(()), |it| {
-        taken(format!(
-            "the bundle {} has the slug `{slug}` already",
-            it.id
-        ))
-    })
+    let Some(holder) = store.holder_of(slug, id).map_err(failed)? else {
+        return Ok(());
+    };
+    let id = holder.id;
+    let (which, hint) = match holder.deleted_at {
+        None => ("", "take another slug".to_owned()),
+        Some(_) => (
+            ", which is deleted and can still be had back,",
+            format!(
+                "take another slug, or PUT {id}; it is gone for good two days after it was deleted, once it is empty"
+            ),
+        ),
+    };
+    let why = format!("the bundle {id}{which} has the slug `{slug}` already");
+    Err(Failure::new(FailureKind::Conflict, why).hint(hint))
 }
 
 fn full(slug: &str) -> Failure {

@@ -145,7 +145,6 @@ impl App {
                 .bundles
                 .all()
                 .map_err(failed)?
-                .filter(|it| it.deleted_at.is_none())
                 .map(|it| it.slug)
                 .collect(),
             next: HashMap::new(),

@@ -12,6 +12,7 @@ use crate::name;
 use crate::policy::{Case, Decision, Rule};
 use crate::port::Anywhere;
 use crate::shell::Script;
+use crate::slug;
 
 use fit::{Pattern, Seen, address, begins, surely_begins, told};
 
@@ -392,6 +393,9 @@ impl Rule for CustomRule {
 /// What never stands in a command alone.
 const OPERATORS: &[&str] = &["|", "||", "&", "&&", ";", "<", ">", ">>"];
 
+/// `slug~12345678.slug.version`, of a tool of a bundle.
+const LONGEST_NAME: usize = 3 * slug::MOST + 11;
+
 /// Why no tool can have a name that fits, if none can.
 fn no_possible_name(pattern: &str) -> Option<String> {
     let is_open = |c: char| "*?[]!^".contains(c);
@@ -404,7 +408,8 @@ fn no_possible_name(pattern: &str) -> Option<String> {
     }
     let bad = pattern
         .chars()
-        .find(|c| !is_open(*c) && name::check(&format!("a{c}")).is_err());
+        // `~` stands in names of bundles of which there are two with one slug.
+        .find(|c| !is_open(*c) && *c != '~' && name::check(&format!("a{c}")).is_err());
     if let Some(bad) = bad {
         return Some(format!("no tool's name holds `{}`", bad.escape_debug()));
     }
@@ -421,8 +426,7 @@ fn no_possible_name(pattern: &str) -> Option<String> {
         return Some("a set in it holds no letter".to_owned());
     }
     let least = pattern.chars().filter(|c| *c != '*').count();
-    (least > name::MAX_NAME && !pattern.contains('['))
-        .then(|| "no tool's name is so long".to_owned())
+    (least > LONGEST_NAME && !pattern.contains('[')).then(|| "no tool's name is so long".to_owned())
 }
 
 #[cfg(test)]

@@ -416,3 +416,20 @@ fn what_is_read_as_commands_is_not_searched_as_a_text() {
     };
     assert_eq!(flaws(written), [""; 0]);
 }
+
+/// Names of tools of bundles have three parts, and those of twins a `~`.
+#[test]
+fn tools_of_bundles_can_be_named() {
+    let part = "x".repeat(64);
+    for name in [
+        "pay~0123abcd.t.1".to_owned(),
+        format!("{part}~0123abcd.{part}.{part}"),
+    ] {
+        assert_eq!(super::no_possible_name(&name), None, "{name}");
+        let longer = name + &part;
+        assert_eq!(
+            super::no_possible_name(&longer).is_some(),
+            longer.len() > 203
+        );
+    }
+}

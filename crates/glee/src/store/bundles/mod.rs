@@ -213,10 +213,11 @@ impl Alone<'_> {
         durable::has_room(&self.bundles.directory)
     }
 
-    /// Another bundle that has this slug and is not deleted.
+    /// Another bundle that has this slug. One that is deleted has it, too: what tools are called must not change
+    /// on the day that it goes.
     pub fn holder_of(&self, slug: &str, except: Uuid) -> io::Result<Option<Bundle>> {
         let mut all = self.bundles.all()?;
-        Ok(all.find(|it| it.id != except && it.slug == slug && it.deleted_at.is_none()))
+        Ok(all.find(|it| it.id != except && it.slug == slug))
     }
 
     pub fn has_no_tools(&self, id: Uuid) -> io::Result<bool> {

@@ -71,14 +71,14 @@ fn no_slug_is_taken_over() {
     );
     assert_eq!(refused["error"]["code"], "CONFLICT");
     assert!(!house.directory(smaller).exists());
-    // Neither by a change, nor by one that comes back.
+    // Neither by a change, nor while it can be had back.
     let other = house.bundle("other");
     house.expect(409, &format!("PUT {}", at(other)), json!({"slug": "shop"}));
     house.expect(409, &format!("PUT {}", at(old)), json!({"slug": "store"}));
     house.expect(204, &format!("DELETE {}", at(other)), Value::Null);
-    let third = house.bundle("other");
-    house.expect(409, &format!("PUT {}", at(other)), json!({"slug": "other"}));
-    house.expect(200, &format!("PUT {}", at(third)), json!({"slug": "free"}));
+    let third = house.bundle("free");
+    house.expect(409, &format!("PUT {}", at(third)), json!({"slug": "other"}));
+    house.expect(200, &format!("PUT {}", at(other)), json!({"slug": "other"}));
     for slug in ["project", "program", "core"] {
         house.expect(
             409,

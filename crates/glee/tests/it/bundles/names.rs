@@ -183,3 +183,66 @@ fn open(scene: &Scene, clock: Arc<Hands>) -> App {
     };
     App::open(scene.project(), wiring).unwrap()
 }
+
+/// A slug is its bundle's as long as anything of that is on disk: no tool is called otherwise later.
+#[test]
+fn k2_a_deleted_bundle_keeps_its_slug() {
+    let scene = Scene::new();
+    let clock = Arc::new(Hands(Mutex::new(SystemTime::now())));
+    let app = open(&scene, clock.clone());
+    let put = |id: Uuid, slug: &str| {
+        let said = serde_json::from_value(json!({"slug": slug})).unwrap();
+        app.put_bundle(id, said, &user())
+    };
+    let (old, new) = (Uuid::now_v7(), Uuid::now_v7());
+    put(old, "pay").unwrap();
+    app.delete_bundle(old, &user()).unwrap();
+    let refused = put(new, "pay").unwrap_err();
+    assert_eq!(refused.kind.code(), "CONFLICT");
+    assert!(refused.message.contains("deleted"), "{refused:?}");
+    let archive = good(&[(new, "pay")]);
+    let run = |on_conflict| app.import(&archive, on_conflict, Run::Real, &user());
+    assert_eq!(run(OnConflict::Fail).unwrap_err().kind.code(), "CONFLICT");
+    let arrivals = run(OnConflict::Rename).unwrap();
+    assert_eq!(arrivals[0].now, Ok((new, "pay-2".to_owned())));
+    assert_eq!(app.member(&key(new, "a")).unwrap().name, "pay-2.a.1");
+    // It can be had back, and once it is gone for good its slug is free.
+    put(old, "pay").unwrap();
+    app.delete_bundle(old, &user()).unwrap();
+    *clock.0.lock().unwrap() += REAP_AFTER + Duration::from_secs(2);
+    assert_eq!(app.reap(&user()).unwrap(), 1);
+    put(Uuid::now_v7(), "pay").unwrap();
+}
+
+/// Two bundles of one slug, as people or an older glee put them there: while both are there neither changes
+/// its name, and rules can say both.
+#[test]
+fn k2_the_reaper_renames_nothing() {
+    let scene = Scene::new();
+    let clock = Arc::new(Hands(Mutex::new(SystemTime::now())));
+    let app = open(&scene, clock.clone());
+    let (old, new) = (Uuid::now_v7(), Uuid::now_v7());
+    for (id, slug) in [(old, "pay"), (new, "other")] {
+        let said = serde_json::from_value(json!({"slug": slug})).unwrap();
+        app.put_bundle(id, said, &user()).unwrap();
+    }
+    let tool = serde_json::from_value(absent()).unwrap();
+    app.put_tool(&key(new, "t"), tool, &user()).unwrap();
+    app.delete_bundle(old, &user()).unwrap();
+    let path = scene.root.join(format!(".glee/bundles/{new}/bundle.json"));
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace("\"other\"", "\"pay\"")).unwrap();
+    app.reload().unwrap();
+    let name = app.member(&key(new, "t")).unwrap().name.clone();
+    assert!(name.starts_with("pay~"), "{name}");
+    *clock.0.lock().unwrap() += REAP_AFTER + Duration::from_secs(2);
+    assert_eq!(app.reap(&user()).unwrap(), 0);
+    app.reload().unwrap();
+    assert_eq!(app.member(&key(new, "t")).unwrap().name, name);
+    scene.write(
+        ".glee/config.yml",
+        &format!("rules: [{{name: no, tools: ['{name}'], decision: deny, reason: no}}]\n"),
+    );
+    let output = scene.glee(&["lint"]);
+    assert!(output.status.success(), "{output:?}");
+}
