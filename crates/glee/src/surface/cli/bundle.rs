@@ -1,7 +1,8 @@
 //! `glee bundle`: bundles to and from archives, and their switches.
 
-use std::fs::File;
-use std::io::{Read, Write};
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -108,11 +109,24 @@ fn export(app: &App, names: &[String], output: &Path) -> anyhow::Result<Result<(
         std::io::stdout().lock().write_all(&archive)?;
         return Ok(Ok(()));
     }
-    let path = std::path::absolute(output)?;
-    durable::replace(&path, &archive).with_context(|| path.display().to_string())?;
+    write(output, &archive).with_context(|| output.display().to_string())?;
     let size = print::plural(archive.len(), "byte");
     print::note("done", "32", &format!("{}: {size}", output.display()));
     Ok(Ok(()))
+}
+
+/// Puts a file where links lead, whole or not at all. What is no file is written to, and stays what it is.
+fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    match fs::metadata(path) {
+        Ok(found) if found.is_file() => durable::replace(&fs::canonicalize(path)?, bytes),
+        Ok(_) => File::options().write(true).open(path)?.write_all(bytes),
+        Err(err) if err.kind() == io::ErrorKind::NotFound => match fs::read_link(path) {
+            // There is nothing yet where it leads.
+            Ok(target) => write(&path.with_file_name("").join(target), bytes),
+            Err(_) => durable::replace(&std::path::absolute(path)?, bytes),
+        },
+        Err(err) => Err(err),
+    }
 }
 
 fn bundle(app: &App, name: &str) -> Result<Uuid, Failure> {

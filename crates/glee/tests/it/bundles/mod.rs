@@ -10,6 +10,7 @@ mod held;
 mod http;
 mod names;
 mod pages;
+mod person;
 mod referee;
 mod rules;
 mod search;

@@ -1,0 +1,104 @@
+//! Bundles at the terminal: where archives come from and go to, and what people are told.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{FileTypeExt, symlink};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use glee::app::App;
+use glee_core::port::{Answer, Caller};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::House;
+use super::zip::{Raw, bundle, good, tool, zip};
+use crate::support::{GLEE, Scene, json as printed, stderr, stdout, wiring};
+
+const ONE: Uuid = Uuid::from_u128(0x018faf50_b7b6_7a01_9a05_a22a6e0af101);
+
+const HELLO: &str = "\
+name: one
+description: Say hello
+kind: command
+version: 1
+inputs: {schema: {type: object, additionalProperties: false}}
+outputs: {format: text}
+exec: {command: {entrypoint: /bin/echo}}
+permissions: {network: false}
+approval: {required: false}
+";
+
+fn user() -> Caller {
+    Caller {
+        name: "user".to_owned(),
+    }
+}
+
+fn open(scene: &Scene, secrets: BTreeMap<String, String>) -> App {
+    let nobody = Answer::Nobody {
+        hint: String::new(),
+    };
+    App::open(scene.project(), wiring(secrets, nobody)).unwrap()
+}
+
+/// A project with one bundle, which has two tools.
+fn furnished() -> Scene {
+    let scene = Scene::new();
+    let archive = scene.root.join("one.zip");
+    fs::write(&archive, good(&[(ONE, "one")])).unwrap();
+    let output = scene.glee(&["bundle", "import", "one.zip"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    scene
+}
+
+/// An export goes where it is told, and takes nothing's place that is no file.
+#[test]
+fn k6_an_export_follows_links_and_spares_devices() {
+    let scene = furnished();
+    let archive = |name: &str| fs::read(scene.root.join(name)).unwrap();
+    let export = |name: &str| {
+        let output = scene.glee(&["bundle", "export", "one", "-o", name]);
+        assert!(output.status.success(), "{name}: {}", stderr(&output));
+    };
+    export("plain.zip");
+    let whole = archive("plain.zip");
+    assert!(whole.starts_with(b"PK"));
+    // A link, to a file that is there and to one that is not.
+    fs::write(scene.root.join("there.zip"), "before").unwrap();
+    for (link, target) in [("a.zip", "there.zip"), ("b.zip", "new.zip")] {
+        symlink(target, scene.root.join(link)).unwrap();
+        export(link);
+        let found = fs::symlink_metadata(scene.root.join(link)).unwrap();
+        assert!(found.is_symlink(), "{link}");
+        assert_eq!(archive(target), whole, "{link}");
+    }
+    // A pipe that somebody reads.
+    let pipe = scene.root.join("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    let read = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || fs::read(pipe).unwrap()
+    });
+    export("pipe");
+    assert!(fs::symlink_metadata(&pipe).unwrap().file_type().is_fifo());
+    assert_eq!(read.join().unwrap(), whole);
+    // What a shell hands over.
+    let command =
+        format!("{GLEE} bundle export one -o >(cat > caught.zip; mv caught.zip done.zip)");
+    let status = Command::new("bash")
+        .args(["-c", &command])
+        .current_dir(&scene.root)
+        .env("XDG_STATE_HOME", scene.root.with_file_name("state"))
+        .stderr(Stdio::null())
+        .status()
+        .unwrap();
+    assert!(status.success());
+    crate::mcp::server::eventually("it came", || scene.root.join("done.zip").exists());
+    assert_eq!(archive("done.zip"), whole);
+    export("/dev/null");
+    let null = fs::symlink_metadata("/dev/null").unwrap();
+    assert!(null.file_type().is_char_device());
+}
