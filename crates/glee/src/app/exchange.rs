@@ -9,6 +9,7 @@ use glee_core::port::Caller;
 use glee_core::redact::Redactor;
 use glee_core::secret::SecretValues;
 use glee_core::slug;
+use serde::Serialize;
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -91,7 +92,9 @@ impl App {
                 holds_no_secret(&document, &member.name, &redactor)?;
                 documents.push((member.key.clone(), document));
             }
-            packed.push((bundle::bundle_document(bundle), documents));
+            let document = bundle::bundle_document(bundle);
+            holds_no_secret(&document, &bundle.slug, &redactor)?;
+            packed.push((document, documents));
         }
         parcel::pack(&packed).map_err(|why| {
             let why = format!("the archive would be too large: {why}");
@@ -316,8 +319,12 @@ fn below(bundle: &str, tool: &str, wrong: Wrong) -> Wrong {
 }
 
 /// Somebody may have written a value where its name belongs.
-fn holds_no_secret(tool: &StoredTool, name: &str, secrets: &Redactor) -> Result<(), Failure> {
-    let whole = serde_json::to_value(tool).unwrap_or(Value::Null);
+fn holds_no_secret(
+    document: &impl Serialize,
+    name: &str,
+    secrets: &Redactor,
+) -> Result<(), Failure> {
+    let whole = serde_json::to_value(document).unwrap_or(Value::Null);
     if secrets.is_idle() || secrets.value(whole.clone()) == whole {
         return Ok(());
     }

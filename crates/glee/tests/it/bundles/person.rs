@@ -102,3 +102,26 @@ fn k6_an_export_follows_links_and_spares_devices() {
     let null = fs::symlink_metadata("/dev/null").unwrap();
     assert!(null.file_type().is_char_device());
 }
+
+/// `IM-05`: what is said of a bundle leaves with it, so no secret may stand there either.
+#[test]
+fn im_05_no_secret_leaves_with_a_bundle() {
+    let scene = Scene::new();
+    scene.write(".glee/config.yml", "bundles: {secrets: [API_KEY]}\n");
+    let secrets = BTreeMap::from([("API_KEY".to_owned(), "s3cr3t-v4lue-77".to_owned())]);
+    let app = open(&scene, secrets);
+    for (slug, said) in [
+        (
+            "a",
+            json!({"slug": "a", "displayName": "of s3cr3t-v4lue-77"}),
+        ),
+        ("b", json!({"slug": "b", "description": "s3cr3t-v4lue-77"})),
+    ] {
+        let id = Uuid::now_v7();
+        let said = serde_json::from_value(said).unwrap();
+        app.put_bundle(id, said, &user()).unwrap();
+        let refused = app.export(&[id]).unwrap_err();
+        assert_eq!(refused.kind.code(), "PERMISSION_DENIED", "{slug}");
+        assert!(!refused.message.contains("s3cr3t"), "{refused:?}");
+    }
+}
