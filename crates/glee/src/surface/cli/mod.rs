@@ -78,8 +78,7 @@ enum Command {
     Init(init::Args),
     New(new::Args),
     Lint(lint::Args),
-    /// List the tools
-    List,
+    List(list::Args),
     Search(search::Args),
     Show(show::Args),
     Run(run::Args),
@@ -125,7 +124,7 @@ pub fn main() -> ExitCode {
         Command::Init(args) => init::run(&context, &args),
         Command::New(args) => new::run(&context, &args),
         Command::Lint(args) => lint::run(&context, &args),
-        Command::List => list::run(&context),
+        Command::List(args) => list::run(&context, &args),
         Command::Search(args) => search::run(&context, &args),
         Command::Show(args) => show::run(&context, &args),
         Command::Run(args) => run::run(&context, args),

@@ -68,7 +68,8 @@ fn t2_what_waits_is_listed_to_people_and_to_no_agent() {
     assert!(!found && text.starts_with("APPROVAL_REQUIRED"), "{text}");
     let read = agent.ask("resources/read", json!({"uri": "glee://tools/waiting"}));
     assert!(read["error"].is_object(), "{read}");
-    let listed = stdout(&scene.glee(&["list"]));
+    assert!(!stdout(&scene.glee(&["list"])).contains("waiting"));
+    let listed = stdout(&scene.glee(&["list", "--all"]));
     assert!(
         listed.contains("waiting") && listed.contains("(waits for review)"),
         "{listed}"
@@ -202,7 +203,7 @@ fn t2_the_agent_is_told_why_a_tool_was_denied() {
         });
     }
     assert!(!exists(&scene, "out/unwanted") && exists(&scene, ".glee/tools/unwanted/tool.yml"));
-    assert!(stdout(&scene.glee(&["list"])).contains("(denied)"));
+    assert!(stdout(&scene.glee(&["list", "--all"])).contains("(denied)"));
     let log = fs::read_to_string(scene.root.join(".glee/audit/tools.log")).unwrap();
     assert!(
         log.contains("TOOL_DENIED name=unwanted approver=user reason=\"use the\\none we have\""),

@@ -125,3 +125,65 @@ fn im_05_no_secret_leaves_with_a_bundle() {
         assert!(!refused.message.contains("s3cr3t"), "{refused:?}");
     }
 }
+
+/// `M9`: what cannot be called is listed only to those who ask for it, and said to be so.
+#[test]
+fn m9_a_list_shows_what_can_be_used() {
+    let scene = Scene::new();
+    scene.write(
+        ".glee/config.yml",
+        "bundles: {allowed_hosts: [127.0.0.1]}\n",
+    );
+    scene.write(".glee/tools/one/tool.yml", HELLO);
+    let http = json!({"type": "http", "impl": {"urlTemplate": "http://127.0.0.1:9/"}});
+    let two = Uuid::now_v7();
+    let files = [
+        bundle(ONE, "here"),
+        tool(ONE, "on", http.clone()),
+        tool(ONE, "off", http.clone()),
+        tool(ONE, "broken", json!({})),
+        bundle(two, "gone"),
+        tool(two, "was", http),
+    ];
+    let archive = zip(&files.map(|it| Raw::stored(&it.0, &it.1)));
+    fs::write(scene.root.join("all.zip"), archive).unwrap();
+    for words in [
+        ["bundle", "import", "all.zip"],
+        ["bundle", "enable", "here.on.1"],
+        ["bundle", "enable", "here.broken.1"],
+        ["bundle", "enable", "gone.was.1"],
+    ] {
+        let output = scene.glee(&words);
+        assert!(output.status.success(), "{words:?}: {}", stderr(&output));
+    }
+    open(&scene, BTreeMap::new())
+        .delete_bundle(two, &user())
+        .unwrap();
+    let states = |words: &[&str]| -> BTreeMap<String, String> {
+        let listed = printed(&scene.glee(words));
+        let text = |it: &Value, key: &str| it[key].as_str().unwrap_or_default().to_owned();
+        let listed = listed.as_array().unwrap().iter();
+        listed
+            .map(|it| (text(it, "name"), text(it, "state")))
+            .collect()
+    };
+    let named = |names: &[(&str, &str)]| -> BTreeMap<String, String> {
+        let own = names.iter().map(|it| (it.0.to_owned(), it.1.to_owned()));
+        own.collect()
+    };
+    let usable = named(&[("here.on.1", "usable"), ("one", "usable")]);
+    assert_eq!(states(&["list", "--json"]), usable);
+    let all = named(&[
+        ("gone.was.1", "disabled"),
+        ("here.broken.1", "broken"),
+        ("here.off.1", "disabled"),
+        ("here.on.1", "usable"),
+        ("one", "usable"),
+    ]);
+    assert_eq!(states(&["list", "--all", "--json"]), all);
+    let listed = stdout(&scene.glee(&["list"]));
+    assert_eq!(listed.lines().count(), 2, "{listed}");
+    let listed = stdout(&scene.glee(&["list", "--all"]));
+    assert_eq!(listed.lines().count(), 5, "{listed}");
+    assert_eq!(listed.matches("(disabled").count(), 2, "{listed}");
+}
