@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use super::{App, Surroundings, around, shelves};
 use crate::config::Config;
+use crate::dialect::bundle::archive::MOST_ENTRIES;
 use crate::dialect::bundle::wire::{PutBundle, PutTool, StoredBundle, StoredTool, Uptime};
 use crate::dialect::bundle::{self, MOST_WRONG, Wrong, sentence, written};
 use crate::store;
@@ -104,7 +105,7 @@ impl App {
                 Found::Stray(why) => return Err(stray("bundle", &why)),
                 Found::Good((stored, before), _) => {
                     before.may_change()?;
-                    if stored.slug != put.slug && !store.has_no_tools(id).map_err(failed)? {
+                    if stored.slug != put.slug && store.tools(id).map_err(failed)? > 0 {
                         return Err(full(&stored.slug));
                     }
                     has_slug = stored.slug == put.slug;
@@ -201,6 +202,14 @@ impl App {
                 Found::Good(..) => return Err(conflict(key)),
             }
             self.has_room(0, 1, &config)?;
+            // Beside them an archive holds what is said of the bundle.
+            let there = store.tools(key.bundle).map_err(failed)?;
+            if there + 1 >= MOST_ENTRIES {
+                let why = format!(
+                    "there are {there} tools in the bundle, and an archive of it would hold no more"
+                );
+                return Err(Failure::new(FailureKind::RateLimited, why).hint("take another bundle"));
+            }
             Ok((stored.clone(), Write::Create))
         })
     }

@@ -98,7 +98,10 @@ impl App {
         }
         parcel::pack(&packed).map_err(|why| {
             let why = format!("the archive would be too large: {why}");
-            Failure::new(FailureKind::Conflict, why).hint("export fewer bundles at once")
+            Failure::new(FailureKind::Conflict, why).hint(match packed.len() {
+                1 => "move some of its tools to another bundle",
+                _ => "export fewer bundles at once",
+            })
         })
     }
 

@@ -220,8 +220,9 @@ impl Alone<'_> {
         Ok(all.find(|it| it.id != except && it.slug == slug))
     }
 
-    pub fn has_no_tools(&self, id: Uuid) -> io::Result<bool> {
-        Ok(load::names(&self.bundles.home(id))?.is_empty())
+    /// How many tools there are in a bundle, good or not.
+    pub fn tools(&self, id: Uuid) -> io::Result<usize> {
+        Ok(load::names(&self.bundles.home(id))?.len())
     }
 
     /// Whether there is nothing in a bundle's directory, not even what nothing can be made of.

@@ -127,8 +127,9 @@ fn im_02_few_faults_are_told() {
     let scene = Scene::new();
     let app = open(&scene);
     let tags = json!({"tags": vec![","; 60_000]});
-    let headers: serde_json::Map<String, Value> =
-        (0..10_000).map(|it| (format!("a b {it}"), "x".into())).collect();
+    let headers: serde_json::Map<String, Value> = (0..10_000)
+        .map(|it| (format!("a b {it}"), "x".into()))
+        .collect();
     let headers =
         json!({"type": "http", "impl": {"urlTemplate": "https://a.example/", "headers": headers}});
     let long = json!({"impl": {"goFunc": "a", "x".repeat(500_000): 1}});
@@ -141,7 +142,11 @@ fn im_02_few_faults_are_told() {
         assert_eq!(refused.kind.code(), "INVALID_INPUT");
         let told = refused.details["violations"].as_array().unwrap();
         assert!(!told.is_empty() && told.len() <= 101, "{}", told.len());
-        assert!(refused.message.len() < 64 << 10, "{}", refused.message.len());
+        assert!(
+            refused.message.len() < 64 << 10,
+            "{}",
+            refused.message.len()
+        );
         assert!(serde_json::to_string(told).unwrap().len() < 64 << 10);
         let put = serde_json::from_slice(&files[1].1).map(|mut it: Value| {
             it.as_object_mut().unwrap().remove("schemaVersion");
@@ -155,7 +160,11 @@ fn im_02_few_faults_are_told() {
             version: "1".into(),
         };
         let refused = app.put_tool(&key, put, &user()).unwrap_err();
-        assert!(refused.message.len() < 64 << 10, "{}", refused.message.len());
+        assert!(
+            refused.message.len() < 64 << 10,
+            "{}",
+            refused.message.len()
+        );
     }
 }
 
@@ -176,10 +185,9 @@ fn im_02_a_server_that_tells_faults_stays_small() {
     files.extend((0..10).map(|it| tool(ONE, &format!("t{it}"), tags.clone())));
     let entries: Vec<Raw> = files.iter().map(|it| Raw::stored(&it.0, &it.1)).collect();
     let line = "POST /tools/bundles/import";
-    let reply =
-        house
-            .served
-            .rest_bytes_of(line, &house.owner, "application/zip", &zip(&entries));
+    let reply = house
+        .served
+        .rest_bytes_of(line, &house.owner, "application/zip", &zip(&entries));
     assert_eq!(reply.status, 400);
     assert!(reply.body.len() < 64 << 10, "{}", reply.body.len());
     let after = peak();
@@ -218,7 +226,11 @@ fn scopes_are_asked_for_before_bodies() {
     let house = House::new();
     let none = house.token("none", &["invoke_tool"]);
     let reader = house.token("reader", &["read_registry"]);
-    let document = said(&house.served.rest("GET /openapi.json", "", &[], &Value::Null));
+    let document = said(
+        &house
+            .served
+            .rest("GET /openapi.json", "", &[], &Value::Null),
+    );
     let mut seen = 0;
     for (path, operations) in document["paths"].as_object().unwrap() {
         for (method, about) in operations.as_object().unwrap() {
@@ -230,7 +242,11 @@ fn scopes_are_asked_for_before_bodies() {
                 continue;
             }
             seen += 1;
-            let token = if scope == "invoke_tool" { &reader } else { &none };
+            let token = if scope == "invoke_tool" {
+                &reader
+            } else {
+                &none
+            };
             let path = path.replace(['{', '}'], "!") + "?no=such&dryRun=maybe";
             let line = format!("{} {path}", method.to_uppercase());
             let told = answered(&mut begun(&house, &line, token, "text/plain"));
@@ -276,4 +292,58 @@ fn only_so_many_archives_come_in_at_once() {
     assert!(!house.directory(ONE).exists());
     drop(begun.pop());
     eventually("there is room again", || import().status == 200);
+}
+
+/// What is in a bundle fits in an archive of it.
+#[test]
+fn k6_a_bundle_can_always_be_exported() {
+    let scene = Scene::new();
+    let home = format!(".glee/bundles/{ONE}");
+    let times = r#""createdAt": "2024-05-14T13:44:00Z", "modifiedAt": "2024-06-01T09:17:10Z""#;
+    scene.write(
+        &format!("{home}/bundle.json"),
+        &format!(r#"{{"schemaVersion": "1", "bundleID": "{ONE}", "slug": "one", "isEnabled": true, {times}}}"#),
+    );
+    for number in 0..998 {
+        scene.write(
+            &format!("{home}/t{number}@1.json"),
+            &format!(
+                r#"{{"schemaVersion": "1", "bundleID": "{ONE}", "toolID": "018faf50-b7b6-7a01-9a05-a22a6e0af199",
+                "slug": "t{number}", "version": "1", "type": "go", "isEnabled": true, "argSchema": {{"type": "object"}},
+                "impl": {{"goFunc": "x"}}, {times}}}"#
+            ),
+        );
+    }
+    let app = open(&scene);
+    let put = |slug: &str| {
+        let key = glee_core::bundle::Key {
+            bundle: ONE,
+            slug: slug.into(),
+            version: "1".into(),
+        };
+        app.put_tool(&key, serde_json::from_value(absent()).unwrap(), &user())
+    };
+    put("last").unwrap();
+    app.export(&[ONE]).unwrap();
+    let refused = put("more").unwrap_err();
+    assert!(
+        refused.message.contains("999") && refused.message.contains("archive"),
+        "{refused:?}"
+    );
+    assert!(!scene.root.join(format!("{home}/more@1.json")).exists());
+    // One that became so large in another way is not told to be smaller in a way that it cannot be.
+    fs::copy(
+        scene.root.join(format!("{home}/t1@1.json")),
+        scene.root.join(format!("{home}/more@1.json")),
+    )
+    .unwrap();
+    let text = fs::read_to_string(scene.root.join(format!("{home}/more@1.json"))).unwrap();
+    scene.write(
+        &format!("{home}/more@1.json"),
+        &text.replace("\"t1\"", "\"more\""),
+    );
+    app.reload().unwrap();
+    let refused = app.export(&[ONE]).unwrap_err();
+    let hint = refused.hint.unwrap_or_default();
+    assert!(hint.contains("another bundle"), "{hint}");
 }
