@@ -73,9 +73,13 @@ impl App {
         indexed.index.search(query, after, limit, wanted)
     }
 
-    /// How often these tools were called, as far as that is known.
-    pub fn usage<'a>(&self, tools: impl Iterator<Item = &'a str>) -> HashMap<&'a str, Count> {
-        self.usage.of(tools)
+    /// How often these tools were called, as far as that is known. One that is kept here may have the name of
+    /// another that was there before it.
+    pub fn usage<'a>(&self, tools: impl Iterator<Item = &'a Member>) -> HashMap<&'a str, Count> {
+        self.usage.of(tools.map(|it| {
+            let is_kept = it.keeper != Keeper::Given;
+            (it.name.as_str(), is_kept.then(|| bundle::document_of(it)))
+        }))
     }
 
     pub(super) fn changing(&self) -> MutexGuard<'_, ()> {

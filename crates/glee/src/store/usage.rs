@@ -21,6 +21,17 @@ pub struct Count {
     pub milliseconds: f64,
 }
 
+impl Count {
+    fn with(self, other: Count) -> Count {
+        Count {
+            calls: self.calls + other.calls,
+            failures: self.failures + other.failures,
+            last_called_at: self.last_called_at.max(other.last_called_at),
+            milliseconds: self.milliseconds + other.milliseconds,
+        }
+    }
+}
+
 pub struct Usage {
     directory: PathBuf,
     state: Mutex<Option<State>>,
@@ -30,7 +41,8 @@ struct State {
     follow: Follow,
     /// The last line that was counted.
     seq: u64,
-    tools: HashMap<String, Count>,
+    /// By name, and by the document that it had.
+    tools: HashMap<String, HashMap<String, Count>>,
 }
 
 /// What is read of a line.
@@ -40,6 +52,8 @@ struct Line {
     event: String,
     at: String,
     tool: String,
+    #[serde(default)]
+    document: String,
     #[serde(default)]
     status: String,
     #[serde(default)]
@@ -54,9 +68,12 @@ impl Usage {
         }
     }
 
-    /// The counts of these tools, as the journal stands now. The first time everything is read; whoever
-    /// comes meanwhile gets nothing rather than waiting.
-    pub fn of<'a>(&self, tools: impl Iterator<Item = &'a str>) -> HashMap<&'a str, Count> {
+    /// The counts of these tools, as the journal stands now: under any document, or only under this one. The
+    /// first time everything is read; whoever comes meanwhile gets nothing rather than waiting.
+    pub fn of<'a>(
+        &self,
+        tools: impl Iterator<Item = (&'a str, Option<String>)>,
+    ) -> HashMap<&'a str, Count> {
         let mut state = match self.state.try_lock() {
             Ok(state) => state,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -70,7 +87,7 @@ impl Usage {
         };
         match (state.as_ref(), is_there) {
             (Some(state), true) => tools
-                .filter_map(|it| Some((it, state.tools.get(it)?.clone())))
+                .filter_map(|(name, document)| Some((name, state.sum(name, document)?)))
                 .collect(),
             _ => HashMap::new(),
         }
@@ -101,6 +118,14 @@ impl State {
         }
     }
 
+    fn sum(&self, name: &str, document: Option<String>) -> Option<Count> {
+        let counts = self.tools.get(name)?;
+        match document {
+            Some(document) => counts.get(&document).cloned(),
+            None => counts.values().cloned().reduce(Count::with),
+        }
+    }
+
     fn count(&mut self, line: &str) {
         // Most lines are about something else, and reading them costs.
         if !line.contains("\"TOOL_EXECUTED\"") {
@@ -113,7 +138,8 @@ impl State {
             return;
         }
         self.seq = line.seq;
-        let count = self.tools.entry(line.tool).or_default();
+        let counts = self.tools.entry(line.tool).or_default();
+        let count = counts.entry(line.document).or_default();
         count.calls += 1;
         count.failures += u64::from(line.status != "success");
         count.milliseconds += line.duration_ms;

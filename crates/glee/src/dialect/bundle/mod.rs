@@ -11,6 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use data_encoding::HEXLOWER;
 use glee_core::bundle::{Bundle, Keeper, Key, Member};
 use glee_core::host::HostPattern;
 use glee_core::json;
@@ -467,6 +468,11 @@ fn digest(stored: &StoredTool) -> [u8; 32] {
         "inputs": stored.arg_schema, "outputs": stored.output_schema, "how": stored.how,
     });
     Sha256::digest(json::canonical(&whole)).into()
+}
+
+/// By what the audit tells the tool from others of its name.
+pub fn document_of(member: &Member) -> String {
+    HEXLOWER.encode(&digest(&tool_document(member)))
 }
 
 /// The documents that a bundle and a tool are kept in, written anew.

@@ -330,7 +330,7 @@ pub(super) async fn rendered(members: Vec<Arc<Member>>, app: &Arc<App>) -> Vec<V
     let app = app.clone();
     let render = move || {
         let tools = app.tools();
-        let used = app.usage(members.iter().map(|it| it.name.as_str()));
+        let used = app.usage(members.iter().map(|it| &**it));
         let render = |member: &Arc<Member>| {
             let unusable = tools.shows(member).err().map(|it| it.message);
             let mut out = bundle::render_member(member, unusable.as_deref());

@@ -187,3 +187,29 @@ fn m9_a_list_shows_what_can_be_used() {
     assert_eq!(listed.lines().count(), 5, "{listed}");
     assert_eq!(listed.matches("(disabled").count(), 2, "{listed}");
 }
+
+/// `K5`: a tool that takes the place of another one was never called yet.
+#[test]
+fn k5_a_new_tool_was_never_called() {
+    let house = House::with(Scene::new(), "bundles: {allowed_hosts: [127.0.0.1]}\n");
+    let id = house.bundle("b");
+    let at = super::tool(id, "t", "1");
+    let put =
+        json!({"type": "http", "impl": {"urlTemplate": "http://127.0.0.1:9/", "maxRetries": 0}});
+    house.expect(201, &format!("PUT {at}"), put.clone());
+    let call = || drop(house.ask(&format!("POST {at}/invoke"), json!({"args": {}})));
+    let count =
+        || house.expect(200, &format!("GET {at}"), Value::Null)["usage"]["callCount"].clone();
+    call();
+    call();
+    assert_eq!(count(), 2);
+    // Also when it is switched, which does not make it another one.
+    house.expect(200, &format!("PATCH {at}"), json!({"isEnabled": false}));
+    house.expect(200, &format!("PATCH {at}"), json!({"isEnabled": true}));
+    assert_eq!(count(), 2);
+    house.expect(204, &format!("DELETE {at}"), Value::Null);
+    house.expect(201, &format!("PUT {at}"), put);
+    assert_eq!(count(), Value::Null);
+    call();
+    assert_eq!(count(), 1);
+}
