@@ -265,12 +265,8 @@ impl App {
             .zip(arrivals)
             .filter_map(|(parcel, it)| Some((parcel, it.now.as_ref().ok()?)))
             .collect();
-        for (parcel, (id, slug)) in &coming {
-            let change = format!("import bundle {id} with {} tools", parcel.tools.len());
-            self.note_change(slug, &change, by)?;
-        }
         let mut staged = store.stage().map_err(failed)?;
-        for (parcel, (id, slug)) in coming {
+        for (parcel, (id, slug)) in &coming {
             let now = self.runtime.clock.now();
             let mut stored = bundle::stored_bundle(&parcel.bundle, *id, now);
             stored.slug = slug.clone();
@@ -285,6 +281,11 @@ impl App {
                     .map_err(|it| invalid("tool", &it))?;
                 staged.tool(&key, &stored).map_err(failed)?;
             }
+        }
+        // What could not be written did not come.
+        for (parcel, (id, slug)) in &coming {
+            let change = format!("import bundle {id} with {} tools", parcel.tools.len());
+            self.note_change(slug, &change, by)?;
         }
         staged.commit().map_err(failed)
     }

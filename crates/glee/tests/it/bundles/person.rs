@@ -213,3 +213,32 @@ fn k5_a_new_tool_was_never_called() {
     call();
     assert_eq!(count(), 1);
 }
+
+/// The audit tells of an import that took place, and of no other.
+#[test]
+fn an_import_that_fails_is_not_recorded() {
+    let scene = furnished();
+    let recorded = || {
+        let log = fs::read_to_string(scene.root.join(".glee/audit/tools.log")).unwrap();
+        log.matches("import bundle").count()
+    };
+    assert_eq!(recorded(), 1);
+    let two = Uuid::now_v7();
+    let large = json!({"argSchema": {"type": "object", "description": "x".repeat(200_000)}});
+    let files = [bundle(two, "two"), tool(two, "large", large)];
+    let archive = zip(&files.map(|it| Raw::stored(&it.0, &it.1)));
+    fs::write(scene.root.join("two.zip"), archive).unwrap();
+    // The disk takes no file of more than 64 KiB.
+    let command = format!("ulimit -f 64; trap '' XFSZ; exec {GLEE} bundle import two.zip");
+    let output = Command::new("bash")
+        .args(["-c", &command])
+        .current_dir(&scene.root)
+        .env("XDG_STATE_HOME", scene.root.with_file_name("state"))
+        .output()
+        .unwrap();
+    assert!(!output.status.success() && !stderr(&output).is_empty());
+    assert_eq!(recorded(), 1);
+    let output = scene.glee(&["bundle", "import", "two.zip"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(recorded(), 2);
+}
