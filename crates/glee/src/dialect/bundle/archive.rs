@@ -29,7 +29,7 @@ const SIZES_FOLLOW: u16 = 1 << 3;
 /// Times and owners, of Unix and of NTFS. Others say where a link leads, or another name, or larger sizes.
 const EXTRAS: &[u16] = &[0x5455, 0x7875, 0x5855, 0x000a];
 
-/// One file, still packed.
+/// One file, still packed; or a directory, whose name ends with `/`.
 #[derive(Debug)]
 pub struct Entry<'a> {
     pub name: &'a str,
@@ -40,7 +40,7 @@ pub struct Entry<'a> {
     crc: u32,
 }
 
-/// The files of an archive, of which nothing is unpacked yet; or why it is none that could be taken in.
+/// The files and directories of an archive, of which nothing is unpacked yet; or why it is none that could be taken in.
 pub fn read(bytes: &[u8]) -> Result<Vec<Entry<'_>>, String> {
     if bytes.len() > MOST_BYTES {
         return Err(format!("it is larger than {} MiB", MOST_BYTES >> 20));
@@ -67,9 +67,6 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Entry<'_>>, String> {
         total += entry.length;
         if total > MOST_TOTAL {
             return Err(format!("its files have more than {} MiB", MOST_TOTAL >> 20));
-        }
-        if name.ends_with('/') {
-            continue;
         }
         files.push(Entry {
             name,

@@ -41,6 +41,10 @@ pub fn unpack(bytes: &[u8]) -> Result<Vec<Parcel>, String> {
         let Some(id) = bundle::id(directory) else {
             return Err(told("it is in no directory that is called like a bundle"));
         };
+        if name.is_empty() {
+            tools.entry(id).or_default();
+            continue;
+        }
         if entry.length as u64 > file::MOST_BYTES {
             return Err(told("it is larger than 1024 KiB"));
         }
@@ -68,7 +72,7 @@ pub fn unpack(bytes: &[u8]) -> Result<Vec<Parcel>, String> {
         })
         .collect();
     match (tools.keys().next(), parcels.is_empty()) {
-        (Some(id), _) => Err(format!("there are tools in {id}, and no {BUNDLE}")),
+        (Some(id), _) => Err(format!("there is a directory {id}, and no {BUNDLE} in it")),
         (None, true) => Err("there is no bundle in it".to_owned()),
         (None, false) => Ok(parcels),
     }
@@ -76,6 +80,12 @@ pub fn unpack(bytes: &[u8]) -> Result<Vec<Parcel>, String> {
 
 fn key(text: &str, bundle: Uuid) -> Result<Key, String> {
     let said: PutTool = bundle::sent(text)?;
+    if said
+        .bundle_id
+        .is_some_and(|it| bundle::id(&it) != Some(bundle))
+    {
+        return Err("its bundleID is another one than its directory's".to_owned());
+    }
     let key = Key {
         bundle,
         slug: said.slug.ok_or("it has no slug")?,

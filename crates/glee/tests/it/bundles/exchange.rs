@@ -230,7 +230,7 @@ fn rest(served: &Served, line: &str, owner: &str, kind: &str, body: &[u8]) -> (u
     (status, bytes[end + 4..].to_vec())
 }
 
-fn posted(house: &House, query: &str, archive: &[u8]) -> (u16, Value) {
+pub(super) fn posted(house: &House, query: &str, archive: &[u8]) -> (u16, Value) {
     let line = format!("POST /tools/bundles/import{query}");
     let (status, body) = rest(
         &house.served,
@@ -454,6 +454,12 @@ fn k6_an_import_keeps_the_limit_of_tools() {
     import(&app, &good(&[(ONE, "one")])).unwrap();
 }
 
+fn directory(name: &str) -> Raw {
+    let mut directory = Raw::stored(name, b"");
+    directory.attributes = 0o040_755 << 16 | 0x10;
+    directory
+}
+
 /// Archives that are refused as a whole: `IM-01` and `IM-02`.
 fn hostile() -> Vec<(&'static str, Vec<u8>)> {
     let parts = || vec![Raw::deflated(&bundle(ONE, "one").0, &bundle(ONE, "one").1)];
@@ -470,6 +476,11 @@ fn hostile() -> Vec<(&'static str, Vec<u8>)> {
         change(&mut entry);
         let mut all = parts();
         all.push(entry);
+        zip(&all)
+    };
+    let named_directory = |name: &str| {
+        let mut all = parts();
+        all.push(directory(name));
         zip(&all)
     };
     let whole = || with(&|_| {});
@@ -515,6 +526,21 @@ fn hostile() -> Vec<(&'static str, Vec<u8>)> {
             named(format!("{ONE}/tools/a@1.json").as_bytes()),
         ),
         ("no bundle's directory", named(b"elsewhere/a@1.json")),
+        ("directory of any name", named_directory("elsewhere/")),
+        (
+            "directory in a bundle",
+            named_directory(&format!("{ONE}/tools/")),
+        ),
+        (
+            "directory of no bundle there is",
+            named_directory(&format!("{TWO}/")),
+        ),
+        ("directory twice", {
+            let own = directory(&format!("{ONE}/"));
+            let mut all = parts();
+            all.extend([own.clone(), own]);
+            zip(&all)
+        }),
         ("wrong name", named(format!("{ONE}/b@1.json").as_bytes())),
         ("symbolic link", with(&|it| it.attributes = 0o120_777 << 16)),
         ("device", with(&|it| it.attributes = 0o060_644 << 16)),
@@ -610,6 +636,10 @@ fn hostile() -> Vec<(&'static str, Vec<u8>)> {
         ("newer document", json!({"schemaVersion": "2"})),
         ("document without a version", json!({"schemaVersion": null})),
         ("unknown field", json!({"surprise": 1})),
+        (
+            "other bundle's id in it",
+            json!({"bundleID": TWO.to_string()}),
+        ),
         ("other bundle's slug in it", json!({"slug": "../b"})),
         ("bad schema", json!({"argSchema": {"type": "nothing"}})),
         (
@@ -674,8 +704,7 @@ fn im_01_im_02_hostile_archives_are_refused_as_a_whole() {
     // It is those lies that were refused, not what they were told about.
     let (name, bytes) = tool(ONE, "a", json!({}));
     let (own, document) = bundle(ONE, "one");
-    let mut directory = Raw::stored(&format!("{ONE}/"), b"");
-    directory.attributes = 0o040_755 << 16 | 0x10;
+    let directory = directory(&format!("{ONE}/"));
     let mut later = Raw::deflated(&name, &bytes);
     later.flags = 1 << 3;
     for number in [
