@@ -217,17 +217,26 @@ fn switch(
     let tools = app.tools();
     let tool = tools.members().find(|it| it.name == name);
     let switched = match tool {
-        Some(tool) => app.switch_tool(&tool.key, enabled, &person()).map(|_| ()),
+        Some(tool) => app
+            .switch_tool(&tool.key, enabled, &person())
+            .map(|it| ("tool", it.name.clone())),
         None => bundle(app, name)
             .and_then(|id| app.switch_bundle(id, enabled, &person()))
-            .map(|_| ()),
+            .map(|it| ("bundle", it.slug)),
     };
-    if switched.is_ok() {
-        let word = if enabled { "enabled" } else { "disabled" };
-        match session.json {
-            true => print::json(&json!({"name": name, "isEnabled": enabled}))?,
-            false => print::note("done", "32", &format!("`{name}` is {word}")),
-        }
+    let (kind, switched) = match switched {
+        Ok(switched) => switched,
+        Err(failure) => return Ok(Err(failure)),
+    };
+    if session.json {
+        print::json(&json!({"name": name, "kind": kind, "isEnabled": enabled}))?;
+        return Ok(Ok(()));
     }
-    Ok(switched)
+    let word = if enabled { "enabled" } else { "disabled" };
+    print::note("done", "32", &format!("the {kind} `{switched}` is {word}"));
+    if let (true, Ok(id)) = (tool.is_some(), bundle(app, name)) {
+        let note = format!("there is a bundle `{name}`, too; it is meant by its id, {id}");
+        print::note("note", "36", &note);
+    }
+    Ok(Ok(()))
 }

@@ -242,3 +242,21 @@ fn an_import_that_fails_is_not_recorded() {
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(recorded(), 2);
 }
+
+/// A name that a tool and a bundle have: it is told which of them was meant.
+#[test]
+fn a_switch_says_what_it_switched() {
+    let scene = furnished();
+    scene.write(".glee/tools/one/tool.yml", HELLO);
+    let output = scene.glee(&["bundle", "disable", "one"]);
+    let told = stderr(&output);
+    assert!(
+        told.contains("the tool `one` is disabled") && told.contains(&ONE.to_string()),
+        "{told}"
+    );
+    let output = scene.glee(&["bundle", "disable", &ONE.to_string(), "--json"]);
+    assert_eq!(printed(&output)["kind"], "bundle");
+    let output = scene.glee(&["bundle", "enable", &ONE.to_string()]);
+    let told = stderr(&output);
+    assert!(told.contains("the bundle `one` is enabled"), "{told}");
+}
