@@ -165,8 +165,13 @@ fn import(session: &Session, app: &App, args: &Import) -> anyhow::Result<Result<
         print::json(&exchange::as_json(&arrivals, run))?;
         return Ok(Ok(()));
     }
+    let tools = app.tools();
     for arrival in &arrivals {
         print::out(&in_words(arrival))?;
+        let id = arrival.now.as_ref().map(|it| it.0).ok();
+        for member in tools.members().filter(|it| Some(it.key.bundle) == id) {
+            print::out(&format!("  {}", member.name))?;
+        }
     }
     let came = arrivals.iter().any(|it| it.now.is_ok());
     match run {

@@ -260,3 +260,17 @@ fn a_switch_says_what_it_switched() {
     let told = stderr(&output);
     assert!(told.contains("the bundle `one` is enabled"), "{told}");
 }
+
+/// What came is told by the names that it has.
+#[test]
+fn an_import_tells_the_names_of_its_tools() {
+    let scene = furnished();
+    let output = scene.glee(&["bundle", "import", "one.zip", "--on-conflict", "rename"]);
+    let told = stdout(&output);
+    assert!(
+        told.contains("one-2.a.1") && told.contains("one-2.b.1"),
+        "{told}"
+    );
+    let output = scene.glee(&["bundle", "enable", "one-2.a.1"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+}
