@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use glee_core::outcome::{Failure, FailureKind};
 use glee_core::port::Caller;
+use rustix::fs::OFlags;
 use serde_json::json;
 use uuid::Uuid;
 
@@ -63,7 +64,7 @@ enum Command {
 /// `glee bundle enable` those that may be called.
 #[derive(clap::Args)]
 struct Import {
-    /// The archive
+    /// The archive; `-` is the standard input
     file: PathBuf,
 
     /// Tell what would be done, and do nothing
@@ -187,12 +188,19 @@ fn import(session: &Session, app: &App, args: &Import) -> anyhow::Result<Result<
 
 /// No more of it than an archive may have, and one byte, by which it is seen to be too large.
 fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
-    let file = File::open(path)?;
-    if !file.metadata()?.is_file() {
-        bail!("it is not a file");
-    }
     let mut bytes = Vec::new();
-    file.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    let most = MOST_BYTES as u64 + 1;
+    if path == Path::new("-") {
+        io::stdin().lock().take(most).read_to_end(&mut bytes)?;
+        return Ok(bytes);
+    }
+    // Opening a pipe would wait for somebody to write to it.
+    let flags = OFlags::NONBLOCK.bits() as i32;
+    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() {
+        bail!("it is not a file; `glee bundle import -` reads the standard input");
+    }
+    file.take(most).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

@@ -274,3 +274,47 @@ fn an_import_tells_the_names_of_its_tools() {
     let output = scene.glee(&["bundle", "enable", "one-2.a.1"]);
     assert!(output.status.success(), "{}", stderr(&output));
 }
+
+/// An archive comes from a file or from the standard input; nothing else is waited for.
+#[test]
+fn k6_an_import_reads_the_standard_input_and_waits_for_no_pipe() {
+    let scene = Scene::new();
+    let mut child = Command::new(GLEE)
+        .args(["bundle", "import", "-"])
+        .current_dir(&scene.root)
+        .env("XDG_STATE_HOME", scene.root.with_file_name("state"))
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(&good(&[(ONE, "one")])).unwrap();
+    drop(stdin);
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(scene.root.join(format!(".glee/bundles/{ONE}")).exists());
+
+    let made = Command::new("mkfifo")
+        .arg(scene.root.join("pipe"))
+        .status()
+        .unwrap();
+    assert!(made.success());
+    let mut child = Command::new(GLEE)
+        .args(["bundle", "import", "pipe"])
+        .current_dir(&scene.root)
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let began = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if began.elapsed() > Duration::from_secs(10) {
+            child.kill().unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("import -"), "{}", stderr(&output));
+}
