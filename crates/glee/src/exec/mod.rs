@@ -15,6 +15,7 @@ mod process;
 mod program;
 mod python;
 mod streams;
+mod temporary;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
