@@ -30,6 +30,8 @@ const LARGEST: u64 = 4 << 20;
 /// Larger files leave nothing out, and neither do more lines.
 const LARGEST_IGNORE: u64 = 1 << 20;
 const MOST_PATTERNS: usize = 5_000;
+/// Bytes of a line that leaves something out. No path that is searched has more.
+const LONGEST_PATTERN: usize = 1 << 10;
 /// What says what is left out of a directory, the last word last.
 const IGNORES: &[&str] = &[".gitignore", ".ignore"];
 /// Letters of a line that are shown.
@@ -250,12 +252,39 @@ impl Walk<'_> {
             return;
         };
         let mut builder = GitignoreBuilder::new(self.project.root.join(directory));
-        for line in text.lines().take(MOST_PATTERNS) {
+        let lines = text.lines().take(MOST_PATTERNS);
+        for line in lines.filter(|it| it.len() <= LONGEST_PATTERN) {
             // A line that is no pattern leaves nothing out.
-            let _ = builder.add_line(None, line);
+            let _ = builder.add_line(None, &literal_braces(line));
         }
         self.ignores.extend(builder.build().ok());
     }
+}
+
+/// A line of a `.gitignore` as globs have it: for git braces stand for themselves, for globs they hold choices, each
+/// of which may hold others. In a class of letters they stand for themselves in both.
+fn literal_braces(line: &str) -> String {
+    let mut escaped = String::with_capacity(line.len());
+    let mut letters = line.chars();
+    let mut class: Option<usize> = None;
+    while let Some(letter) = letters.next() {
+        match (letter, class) {
+            ('\\', None) => {
+                escaped.push(letter);
+                escaped.extend(letters.next());
+                continue;
+            }
+            ('{' | '}', None) => escaped.push('\\'),
+            ('[', None) => class = Some(0),
+            // One that comes first is a letter of the class.
+            (']', Some(1..)) => class = None,
+            ('!' | '^', Some(0)) => {}
+            (_, Some(seen)) => class = Some(seen + 1),
+            _ => {}
+        }
+        escaped.push(letter);
+    }
+    escaped
 }
 
 /// All of a regular file that is text and not too large.
@@ -548,6 +577,29 @@ mod tests {
         let began = std::time::Instant::now();
         assert_eq!(found(&root, "x", None), ["a:1"]);
         assert!(began.elapsed() < std::time::Duration::from_secs(20));
+    }
+
+    /// Each brace that opens choices would take some of the stack: an overflow ends the process.
+    #[test]
+    fn braces_stand_for_themselves_however_many() {
+        let deep = format!("{}a{}\n", "{".repeat(30_000), "}".repeat(30_000));
+        let wide = format!("{}a{}\n", "{".repeat(500), "}".repeat(500));
+        let lines = "{a,b}\n\\{c\\}\nd{e\n[{]x\n[]{]y\n";
+        let ignore = format!("{deep}{wide}{lines}");
+        let names = ["a", "b", "{a,b}", "{c}", "d{e", "{x", "{y", "z"];
+        let mut files: Vec<(&str, &str)> = names.iter().map(|it| (*it, "x")).collect();
+        files.push((".gitignore", &ignore));
+        let (_home, root) = scene(&files);
+        assert_eq!(found(&root, "x", None), ["a:1", "b:1", "z:1"]);
+        // git says so, too.
+        let git = |words: &[&str]| {
+            let mut git = std::process::Command::new("git");
+            git.args(words).current_dir(&root).output().unwrap().stdout
+        };
+        git(&["init", "-q"]);
+        let words: Vec<&str> = ["check-ignore", "--"].into_iter().chain(names).collect();
+        let left_out = String::from_utf8(git(&words)).unwrap();
+        assert_eq!(left_out.lines().collect::<Vec<_>>(), names[2..7]);
     }
 
     #[test]
