@@ -18,6 +18,10 @@ Paths are from the project's root, which no path leads out of: `..`, links that 
 [INVALID_PATH](../errors.md#invalid_path). What decides what runs next is never changed: `.glee`, `.git`, `.mcp.json`, the directories of editors and
 agents, and the files that a shell reads when it starts. Programs run in the [sandbox](../sandbox.md), whatever the config says of it.
 
+For programs that holds for every `.git` in the project that is there when the call begins, also those of repositories further down; in a project
+with more than a million files, or 512 such repositories, programs are not started at all. A repository that a program makes itself has the hooks it
+puts there: before you use git in a directory that an agent has made, look at its `.git`.
+
 Only `git_commit` writes to `.git`, and there only what a commit needs: objects, branches, their history, the index and HEAD. Hooks run in the sandbox
 as well, and can change neither the project's files nor anything else of git's. Who commits is what the repository says, or else `user.name` and
 `user.email` of the person's own config; nothing else of that config is known to git there, so commits are not signed. In a worktree (`git worktree

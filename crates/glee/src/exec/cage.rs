@@ -16,6 +16,7 @@ use glee_sandbox::{Confinement, Limits, Network, Profile, Sandbox, State, Streng
 use super::egress::Egress;
 use super::entrypoint::find_entrypoint;
 use super::python::{find_interpreter, module_files};
+use super::repositories;
 
 /// glee's own directory, below a project's root.
 const OWN: &str = ".glee";
@@ -68,7 +69,7 @@ impl Cage {
             return;
         }
         // The call itself will say what is wrong.
-        if let Ok(profile) = self.profile(spec, root) {
+        if let Ok(profile) = self.profile(spec, root).await {
             let _ = self.strength(profile).await;
         }
     }
@@ -104,7 +105,7 @@ impl Cage {
 
     /// What holds a tool on this machine.
     pub async fn explain(&self, spec: &ToolSpec, root: &Path) -> Result<Explained, Failure> {
-        let profile = self.profile(spec, root)?;
+        let profile = self.profile(spec, root).await?;
         let strength = self.strength(profile.clone()).await?;
         Ok(Explained {
             network: match &profile.network {
@@ -128,7 +129,7 @@ impl Cage {
 
     /// Whether anything holds a tool to its permissions here, whatever the config puts up with.
     pub async fn can_hold(&self, spec: &ToolSpec, root: &Path) -> bool {
-        let Ok(profile) = self.profile(spec, root) else {
+        let Ok(profile) = self.profile(spec, root).await else {
             return false;
         };
         let strength = self.strength(profile).await;
@@ -157,8 +158,28 @@ impl Cage {
         })
     }
 
-    /// The same for every call of a tool, so that warm launchers can be shared.
-    pub(super) fn profile(&self, spec: &ToolSpec, root: &Path) -> Result<Profile, Failure> {
+    /// The same for every call of a tool, so that warm launchers can be shared; until a repository comes or goes
+    /// below what it may write.
+    pub(super) async fn profile(&self, spec: &ToolSpec, root: &Path) -> Result<Profile, Failure> {
+        let mut profile = self.lasting(spec, root)?;
+        // What a person wrote is trusted with repositories. To look for them takes its time with each call.
+        if spec.origin == Origin::User || profile.write.is_empty() {
+            return Ok(profile);
+        }
+        let writable = profile.write.clone();
+        let found = tokio::task::spawn_blocking(move || repositories::below(&writable)).await;
+        let found = found.map_err(|err| Failure::new(FailureKind::Internal, err.to_string()))??;
+        // The project's own is a matter of its own.
+        let own = root.join(GIT);
+        let is_named = |it: &PathBuf| profile.write.iter().any(|grant| grant.starts_with(it));
+        let others = found.into_iter().filter(|it| *it != own && !is_named(it));
+        let others: Vec<PathBuf> = others.collect();
+        profile.protect.extend(others);
+        Ok(profile)
+    }
+
+    /// What of it does not depend on what is in the directories.
+    fn lasting(&self, spec: &ToolSpec, root: &Path) -> Result<Profile, Failure> {
         let grant = spec.permissions.grant(root);
         let mut read = resolved(spec, &grant.read, "fs.read")?;
         let write = resolved(spec, &grant.write, "fs.write")?;

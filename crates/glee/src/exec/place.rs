@@ -33,7 +33,7 @@ enum Scratch {
 impl Place {
     /// What the sandbox has made ready to answer whether it can hold the call waits for the call.
     pub(super) async fn make(call: &Admitted, cage: &Cage) -> Result<(Held, Place), Failure> {
-        let mut profile = cage.profile(call.spec(), call.root())?;
+        let mut profile = cage.profile(call.spec(), call.root()).await?;
         let strength = cage.strength(profile.clone()).await?;
         let scratch = match strength.tier {
             Tier::Full | Tier::FullWithoutCgroup => Scratch::OfSandbox,

@@ -142,6 +142,38 @@ fn what_is_gits_own_is_not_written() {
     assert!(!is_repository.unwrap().status.success());
 }
 
+/// Nor is what is git's own further down, also where it came after the first call.
+#[test]
+fn repositories_below_are_not_written_either() {
+    let scene = scene(ALL);
+    let app = open(&scene, Answer::Approved);
+    let deed = "echo x > vendor/lib/.git/hooks/post-commit; echo x >> sub/.git; rm -rf vendor/lib/.git; \
+        mv vendor/lib old; mv vendor old; mv sub old; touch vendor/lib/ran";
+    scene.write("deed.sh", deed);
+    let deed = "bash deed.sh";
+    scene.write("vendor/lib/a.txt", "one\n");
+    value(call(&app, "shell", json!({"command": "true"}), None));
+    git(&scene, &["init", "-q", "vendor/lib"]);
+    scene.write("sub/.git", "gitdir: ../nowhere\n");
+    let before = tree(&scene.root.join("vendor/lib/.git"));
+    for (tool, args) in [
+        ("shell", json!({"command": deed})),
+        ("tool_exec", json!({"cmd": deed})),
+        ("run_code", json!({"language": "bash", "code": deed})),
+    ] {
+        let outcome = call(&app, tool, args, None);
+        assert!(outcome.result.is_ok(), "{tool}: {outcome:?}");
+        assert!(
+            scene.root.join("vendor/lib/ran").exists(),
+            "{tool}: {outcome:?}"
+        );
+        fs::remove_file(scene.root.join("vendor/lib/ran")).unwrap();
+        assert_eq!(tree(&scene.root.join("vendor/lib/.git")), before, "{tool}");
+        let file = fs::read_to_string(scene.root.join("sub/.git")).unwrap();
+        assert_eq!(file, "gitdir: ../nowhere\n", "{tool}");
+    }
+}
+
 /// A filter of the repository's is run to tell what has changed; it can change nothing.
 #[test]
 fn who_only_asks_git_writes_nothing() {
