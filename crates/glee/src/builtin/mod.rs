@@ -9,6 +9,7 @@ mod docker;
 #[cfg(test)]
 mod escapes;
 mod list;
+mod pattern;
 mod read;
 pub mod reference;
 mod relocate;

@@ -14,13 +14,12 @@ use glee_core::outcome::Failure;
 use glee_core::rule::sensitive;
 use ignore::Match as Verdict;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
-use regex::Regex;
 use rustix::fs::{AtFlags, FileType, OFlags};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::list::{below, names};
-use super::super::text::{Case, invalid, pattern};
+use super::super::pattern::{Case, Pattern, TooLong, invalid};
 use super::super::workspace::{DEEPEST, Ground, Links, Workspace, shown};
 use super::super::{Stop, blocking};
 use crate::native::{About, Context, NativeTool};
@@ -77,7 +76,7 @@ enum Mode {
 #[derive(Serialize, JsonSchema)]
 pub(in super::super) struct Output {
     matches: Vec<Match>,
-    /// Whether there are more
+    /// Whether there are more, or may be: in a line that is too long for the pattern
     truncated: bool,
 }
 
@@ -144,10 +143,10 @@ fn search(project: &Project<'_>, input: &Input) -> Result<Output, Failure> {
                 Case::Told
             };
             let wanted = Wanted {
-                line: pattern(&input.query, case)?,
+                line: Pattern::new(&input.query, case)?,
                 anywhere: anywhere(&input.query, case),
             };
-            Ok(lines(&mut each, &wanted, input.max_results))
+            Ok(lines(&mut each, &wanted, input.max_results, project.stop))
         }
         Mode::Words => {
             let words = words(&input.query);
@@ -310,13 +309,13 @@ fn text(project: &Project<'_>, path: &Path) -> Option<String> {
 /// A pattern for a line; and one that is in a text wherever a line of it has the other, when there is one. To look at
 /// a text as a whole is much faster.
 struct Wanted {
-    line: Regex,
-    anywhere: Option<Regex>,
+    line: Pattern,
+    anywhere: Option<Pattern>,
 }
 
 /// Not for patterns that speak of the beginning and the end of all, or of how they are read; nor for texts where a
 /// line may end otherwise than by `\n`.
-fn anywhere(query: &str, case: Case) -> Option<Regex> {
+fn anywhere(query: &str, case: Case) -> Option<Pattern> {
     let sets_flags = query
         .split("(?")
         .skip(1)
@@ -324,23 +323,31 @@ fn anywhere(query: &str, case: Case) -> Option<Regex> {
     if sets_flags || query.contains("\\A") || query.contains("\\z") {
         return None;
     }
-    pattern(&format!("(?m:{query})"), case).ok()
+    Pattern::new(&format!("(?m:{query})"), case).ok()
 }
 
-fn lines(each: &mut Each<'_>, wanted: &Wanted, most: usize) -> Output {
+fn lines(each: &mut Each<'_>, wanted: &Wanted, most: usize, stop: &Stop) -> Output {
     let mut output = Output {
         matches: Vec::new(),
         truncated: false,
     };
     let _ = each(&mut |path, text| {
-        let has_none = |it: &Regex| !it.is_match(text) && !text.contains('\r');
+        let has_none = |it: &Pattern| matches!(it.is_in(text), Ok(false)) && !text.contains('\r');
         if wanted.anywhere.as_ref().is_some_and(has_none) {
             return ControlFlow::Continue(());
         }
         // Line by line: what a pattern says of a beginning and an end, it says of a line's.
         for (at, line) in text.lines().enumerate() {
-            if !wanted.line.is_match(line) {
-                continue;
+            if stop.is_set() {
+                return ControlFlow::Break(());
+            }
+            match wanted.line.is_in(line) {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(TooLong) => {
+                    output.truncated = true;
+                    continue;
+                }
             }
             if output.matches.len() == most {
                 output.truncated = true;
@@ -411,15 +418,15 @@ fn ranked(each: &mut Each<'_>, wanted: &[String], most: usize) -> Output {
 }
 
 /// What is in every line that has one of the words. What is not ASCII has small letters that no pattern knows.
-fn hint(wanted: &[String]) -> Option<Regex> {
+fn hint(wanted: &[String]) -> Option<Pattern> {
     let is_plain = wanted.iter().all(|it| it.is_ascii());
     is_plain
-        .then(|| pattern(&wanted.join("|"), Case::Ignored).ok())
+        .then(|| Pattern::new(&wanted.join("|"), Case::Ignored).ok())
         .flatten()
 }
 
-fn page(path: PathBuf, text: &str, wanted: &[String], hint: Option<&Regex>) -> Option<Page> {
-    let has_some = |text: &str| hint.is_none_or(|it| it.is_match(text));
+fn page(path: PathBuf, text: &str, wanted: &[String], hint: Option<&Pattern>) -> Option<Page> {
+    let has_some = |text: &str| hint.is_none_or(|it| it.is_in(text).unwrap_or(true));
     let places: HashMap<&str, usize> = wanted
         .iter()
         .enumerate()

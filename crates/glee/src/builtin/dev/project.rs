@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::confined::{Confined, Site, Told, about, succeeded};
-use super::super::text::invalid;
+use super::super::pattern::invalid;
 use super::super::workspace::shown;
 use crate::exec::{Ended, Program};
 use crate::native::About;
@@ -128,6 +128,7 @@ impl Run {
     fn told(command: Vec<String>, ended: Ended) -> Told<Run> {
         Told {
             truncated: ended.truncated,
+            warnings: Vec::new(),
             output: Run {
                 command,
                 passed: ended.code == 0,
