@@ -398,10 +398,7 @@ impl<T: NativeTool> Function for Typed<T> {
 impl<T: NativeTool> Typed<T> {
     async fn run(&self, call: &Admitted) -> Result<Raw, Failure> {
         let output = self.0.run(input(call)?, Context(call)).await?;
-        Ok(Raw {
-            body: Body::Value(json_of(output, call)?),
-            truncated: None,
-        })
+        Ok(Body::Value(json_of(output, call)?).into())
     }
 }
 
@@ -415,7 +412,9 @@ async fn in_time(
         () = tokio::time::sleep(call.timeout()) => {
             let after = call.timeout().as_millis() as u64;
             let message = format!("`{name}` was stopped after {after} ms");
-            Err(Failure::new(FailureKind::Timeout, message).with("timeout_ms", after))
+            Err(Failure::new(FailureKind::Timeout, message)
+                .with("timeout_ms", after)
+                .hint("give it less to do at once"))
         }
         () = call.cancel().cancelled() => Err(Failure::new(
             FailureKind::Cancelled,

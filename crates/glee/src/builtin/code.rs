@@ -174,6 +174,7 @@ impl Confined for ToolExec {
         .await?;
         Ok(Told {
             truncated: ended.truncated,
+            warnings: Vec::new(),
             output: Exit {
                 stdout: ended.stdout,
                 stderr: ended.stderr,
@@ -202,6 +203,7 @@ async fn line(site: &Site<'_>, input: Line) -> Result<Ended, Failure> {
 fn told(ended: Ended) -> Told<Output> {
     Told {
         truncated: ended.truncated,
+        warnings: Vec::new(),
         output: Output {
             exit_code: ended.code,
             duration: ended.duration.as_millis() as u64,

@@ -45,10 +45,11 @@ pub(super) trait Confined: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Told<Self::Output>, Failure>> + Send;
 }
 
-/// What a tool answers, and what was cut of it.
+/// What a tool answers, what was cut of it, and what there is to say of it.
 pub(super) struct Told<T> {
     pub(super) output: T,
     pub(super) truncated: Option<Truncated>,
+    pub(super) warnings: Vec<String>,
 }
 
 impl<T> From<T> for Told<T> {
@@ -56,6 +57,7 @@ impl<T> From<T> for Told<T> {
         Told {
             output,
             truncated: None,
+            warnings: Vec::new(),
         }
     }
 }
@@ -94,6 +96,11 @@ impl Site<'_> {
 
     pub(super) async fn run(&self, program: Program) -> Result<Ended, Failure> {
         self.cell.run(program).await
+    }
+
+    /// Runs a program where nothing can be written but what is gone afterwards.
+    pub(super) async fn run_reading(&self, program: Program) -> Result<Ended, Failure> {
+        self.cell.reading().await?.run(program).await
     }
 
     /// Runs a program of the project to its end, in the project's root.
@@ -159,6 +166,7 @@ impl<T: Confined> Function for Held<T> {
                 Ok(Raw {
                     body: Body::Value(native::json_of(told.output, call)?),
                     truncated: told.truncated,
+                    warnings: told.warnings,
                 })
             };
             Ok(Ready {

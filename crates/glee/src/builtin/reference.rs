@@ -22,8 +22,9 @@ For programs that holds for every `.git` in the project that is there when the c
 with more than a million files, or 512 such repositories, programs are not started at all. A repository that a program makes itself has the hooks it
 puts there: before you use git in a directory that an agent has made, look at its `.git`.
 
-Only `git_commit` writes to `.git`, and there only what a commit needs: objects, branches, their history, the index and HEAD. Hooks run in the sandbox
-as well, and can change neither the project's files nor anything else of git's. Who commits is what the repository says, or else `user.name` and
+Only `git_commit` writes to `.git`, and there only what a commit needs: objects, branches, their history, the index and HEAD. Its hooks
+(`pre-commit`, `prepare-commit-msg`, `commit-msg`, `post-commit`) run in the sandbox as well, where they read all of the project and can change
+nothing but the message: what a hook stages or formats is not there afterwards. That takes git 2.36 or later. Who commits is what the repository says, or else `user.name` and
 `user.email` of the person's own config; nothing else of that config is known to git there, so commits are not signed. In a worktree (`git worktree
 add`) the git tools read the repository that it belongs to.
 

@@ -56,6 +56,13 @@ impl Cage {
 }
 
 impl Cell<'_> {
+    /// The same, where nothing can be written but what is gone afterwards.
+    pub(crate) async fn reading(&self) -> Result<Cell<'_>, Failure> {
+        let Cell { cage, call, place } = self;
+        let place = place.reading(cage).await?;
+        Ok(Cell { cage, call, place })
+    }
+
     pub(crate) async fn run(&self, program: Program) -> Result<Ended, Failure> {
         let Cell { cage, call, place } = self;
         let (name, args) = program

@@ -230,10 +230,7 @@ fn or_nothing(result: Result<Raw, Failure>, on_mismatch: OnMismatch) -> Result<R
             if on_mismatch == OnMismatch::Empty
                 && matches!(failure.kind, FailureKind::HttpError | FailureKind::Timeout) =>
         {
-            Ok(Raw {
-                body: Body::Nothing(failure.message),
-                truncated: None,
-            })
+            Ok(Body::Nothing(failure.message).into())
         }
         result => result,
     }
