@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use glee_core::outcome::{Failure, FailureKind};
 use glee_core::permission::Network;
+use glee_core::rule::sensitive;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +21,9 @@ use crate::native::About;
 
 /// git is quick, also in a large repository.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Each is an argument of git's.
+const MOST_LEFT_OUT: usize = 1000;
 
 /// Whoever owns the repository, it is in the sandbox; and git must not ask anybody.
 const START: &[&str] = &[
@@ -205,29 +209,77 @@ impl Confined for GitDiff {
     fn about(&self) -> About {
         asking(
             "git_diff",
-            "Show how files of the project differ from a commit.",
+            "Show how files of the project differ from a commit; those that hold secrets are left out.",
             &self.0,
         )
     }
 
     async fn run(&self, input: Compared, site: Site<'_>) -> Result<Told<Difference>, Failure> {
-        let mut words = words(&["diff", "--no-color", "--no-ext-diff", "--no-textconv"]);
-        words.extend(input.staged.then(|| "--cached".to_owned()));
         let commit = match input.commit {
             // Without a word git takes what is staged; what is staged it compares with the last commit.
             None if !input.staged => Some(last(&site).await?),
-            commit => commit,
+            None => None,
+            Some(given) => Some(commit(&site, &given).await?),
         };
-        words.extend(revision(commit));
-        words.push("--".to_owned());
-        words.extend(paths(&site, &input.paths)?);
-        let ended = ask(&site, words).await?;
+        let asked = |how: &[&str]| {
+            let staged = input.staged.then(|| "--cached".to_owned());
+            let end = ["--".to_owned()];
+            let mut asked = words(&["diff", "--no-color", "--no-ext-diff", "--no-textconv"]);
+            asked.extend(words(how));
+            asked.extend(
+                staged
+                    .into_iter()
+                    .chain(revision(commit.clone()))
+                    .chain(end),
+            );
+            asked
+        };
+        let paths = paths(&site, &input.paths)?;
+        let names = [asked(&["--name-only", "--no-renames", "-z"]), paths.clone()].concat();
+        let secret = secret(&site, ask(&site, names).await?)?;
+        let left_out = secret.iter().map(|it| format!(":(exclude,literal){it}"));
+        let ended = ask(&site, [asked(&[]), paths, left_out.collect()].concat()).await?;
         Ok(Told {
             output: Difference { diff: ended.stdout },
             truncated: ended.truncated,
-            warnings: Vec::new(),
+            warnings: match secret.len() {
+                0 => Vec::new(),
+                1 => vec!["one file that holds secrets is left out".to_owned()],
+                count => vec![format!("{count} files that hold secrets are left out")],
+            },
         })
     }
+}
+
+/// The hash of a commit that is named. A name may lead to a file as well, past all that is said of paths.
+async fn commit(site: &Site<'_>, given: &str) -> Result<String, Failure> {
+    let mut asked = words(&["rev-parse", "--verify", "--quiet", "--end-of-options"]);
+    asked.push(format!("{given}^{{commit}}"));
+    let found = run(site, asked).await?;
+    let hash = found.stdout.trim();
+    let is_hash = !hash.is_empty() && hash.bytes().all(|it| it.is_ascii_hexdigit());
+    match found.code == 0 && is_hash {
+        true => Ok(hash.to_owned()),
+        false => {
+            let message = format!("`{}` names no commit", given.escape_debug());
+            Err(Failure::new(FailureKind::InvalidInput, message)
+                .hint("give a hash, a branch or a tag; `git_log` lists commits"))
+        }
+    }
+}
+
+/// Files that differ and that no tool shows.
+fn secret(site: &Site<'_>, names: Ended) -> Result<Vec<String>, Failure> {
+    let changed = names.stdout.split('\0').filter(|it| !it.is_empty());
+    let secret = changed.filter(|it| sensitive::holds_secrets(&site.root().join(it)));
+    let secret: Vec<String> = secret.map(str::to_owned).collect();
+    // What was not looked at is not shown.
+    if names.truncated.is_some() || secret.len() > MOST_LEFT_OUT {
+        let message = "too many files differ to leave out those that hold secrets";
+        return Err(Failure::new(FailureKind::ExecutionError, message)
+            .hint("name some of them with `paths`"));
+    }
+    Ok(secret)
 }
 
 /// The last commit; before the first one, the tree that holds nothing.
@@ -353,6 +405,12 @@ impl Confined for GitCommit {
         .reads(&with_project(&self.outside))
         .writes(&written)
         .tags(&["git"])
+    }
+
+    fn refuses(&self, _: &Message, workspace: &Path) -> Result<(), Failure> {
+        Repository::of(workspace)
+            .map(|_| ())
+            .ok_or_else(no_repository)
     }
 
     fn asks(&self, input: &Message, _: &Path) -> Option<String> {

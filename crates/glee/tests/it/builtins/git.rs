@@ -90,6 +90,53 @@ fn git_compares_with_the_last_commit() {
     assert!(diff(json!({"staged": true})).contains("\n-one\n+two\n"));
 }
 
+/// By whatever path: not by its name in a commit, and not among all that differs.
+#[test]
+fn git_shows_no_secrets() {
+    let scene = scene(ALL);
+    scene.write("a.txt", "one\n");
+    scene.write(".env", "TOKEN=before\n");
+    scene.write("sub/.env.local", "TOKEN=before\n");
+    git(&scene, &["init", "-q", "-b", "main"]);
+    git(&scene, &["add", "a.txt", ".env", "sub"]);
+    git(&scene, &["commit", "-q", "-m", "first"]);
+    git(&scene, &["tag", "v1"]);
+    let app = open(&scene, nobody());
+    scene.write("a.txt", "two\n");
+    scene.write(".env", "TOKEN=after\n");
+    git(&scene, &["mv", "sub/.env.local", "sub/moved"]);
+    let told = call(&app, "git_diff", json!({}), None).result.unwrap();
+    assert!(
+        told.value["diff"].as_str().unwrap().contains("+two"),
+        "{told:?}"
+    );
+    assert!(!told.value.to_string().contains("-TOKEN"), "{told:?}");
+    assert!(!told.value.to_string().contains("after"), "{told:?}");
+    assert_eq!(told.warnings, ["2 files that hold secrets are left out"]);
+    for commit in ["HEAD", "v1", "main", "HEAD~0"] {
+        let told = value(call(
+            &app,
+            "git_diff",
+            json!({"commit": commit, "paths": ["a.txt"]}),
+            None,
+        ));
+        assert!(told["diff"].as_str().unwrap().contains("+two"), "{told:?}");
+    }
+    for commit in ["HEAD:.env", ":.env", "HEAD:", "v1..HEAD", "--no-index", ""] {
+        let outcome = call(
+            &app,
+            "git_diff",
+            json!({"commit": commit, "paths": ["a.txt"]}),
+            None,
+        );
+        assert_eq!(
+            kind(&outcome),
+            FailureKind::InvalidInput,
+            "{commit}: {outcome:?}"
+        );
+    }
+}
+
 /// What a person's next `git status` runs is decided in there.
 #[test]
 fn what_is_gits_own_is_not_written() {
