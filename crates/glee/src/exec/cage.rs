@@ -15,6 +15,7 @@ use glee_sandbox::{Confinement, Limits, Network, Profile, Sandbox, State, Streng
 
 use super::egress::Egress;
 use super::entrypoint::find_entrypoint;
+use super::place::PATH;
 use super::python::{find_interpreter, module_files};
 use super::repositories;
 
@@ -34,6 +35,8 @@ pub struct Cage {
     egress: Arc<Egress>,
     /// Directories that no grant opens.
     hidden: Arc<[PathBuf]>,
+    /// Directories with programs beside the system's.
+    programs: Arc<[PathBuf]>,
     known: Arc<Mutex<HashMap<Profile, Strength>>>,
     asking: Arc<tokio::sync::Mutex<()>>,
 }
@@ -50,17 +53,43 @@ impl Cage {
             confinement,
             egress: Arc::new(egress),
             hidden: hidden.into(),
+            programs: Arc::new([]),
             known: Arc::default(),
             asking: Arc::default(),
         }
     }
 
-    /// The same for programs that are never run unconfined, whatever the config puts up with.
-    pub(crate) fn strict(&self) -> Cage {
+    /// The same for programs that are never run unconfined, whatever the config puts up with; those of these
+    /// directories among them.
+    pub(crate) fn strict(&self, programs: &[PathBuf]) -> Cage {
         Cage {
             confinement: Confinement::Required,
+            programs: programs.into(),
             ..self.clone()
         }
+    }
+
+    /// Where programs are looked for: first in what the project names, then in the system.
+    pub(super) fn path(&self) -> String {
+        let of = |it: &PathBuf| match it.join("bin") {
+            bin if bin.is_dir() => bin,
+            _ => it.clone(),
+        };
+        let named = self.programs.iter().map(|it| of(it).display().to_string());
+        let all: Vec<String> = named.chain([PATH.to_owned()]).collect();
+        all.join(":")
+    }
+
+    /// Whether a program that stands here can be started: with what its links lead to, it is in the project, the
+    /// system's, or one of those that the project names.
+    pub(crate) fn can_start(&self, program: &Path, root: &Path) -> bool {
+        let Ok(real) = program.canonicalize() else {
+            return false;
+        };
+        let named = self.programs.iter().map(|it| self::real(it));
+        real.starts_with(root)
+            || is_system(&real)
+            || named.into_iter().any(|it| real.starts_with(it))
     }
 
     /// Starts what will hold a tool, for a call that is about to come. Nothing of the tool runs yet.
@@ -184,6 +213,7 @@ impl Cage {
         let mut read = resolved(spec, &grant.read, "fs.read")?;
         let write = resolved(spec, &grant.write, "fs.write")?;
         read.extend(own_files(spec, root));
+        read.extend(self.programs.iter().filter_map(|it| it.canonicalize().ok()));
         read.retain(|it| !is_system(it));
         read.sort();
         read.dedup();
