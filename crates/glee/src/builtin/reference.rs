@@ -16,7 +16,8 @@ other tool, by the same rules, and recorded like any other.
 
 Paths are from the project's root, which no path leads out of: `..`, links that leave and everything that is renamed meanwhile end in
 [INVALID_PATH](../errors.md#invalid_path). What decides what runs next is never changed: `.glee`, `.git`, `.mcp.json`, the directories of editors and
-agents, and the files that a shell reads when it starts. Programs run in the [sandbox](../sandbox.md), whatever the config says of it.
+agents, and what of a home a shell, git or a desktop takes what it runs from. File tools do not read `.glee/approvals`, `.glee/reviews` and
+`.glee/audit` either. Programs run in the [sandbox](../sandbox.md), whatever the config says of it.
 
 For programs that holds for every `.git` in the project that is there when the call begins, also those of repositories further down; in a project
 with more than a million files, or 512 such repositories, programs are not started at all. A repository that a program makes itself has the hooks it
@@ -82,7 +83,11 @@ fn kind(schema: &Value) -> String {
         .iter()
         .find_map(|it| schema[it].as_array());
     if let Some(choices) = choices {
-        let choices = choices.iter().map(|it| match it {
+        // What may be null need not be given, and then it is nothing.
+        let choices = choices
+            .iter()
+            .filter(|it| !it.is_null() && it["type"] != "null");
+        let choices = choices.map(|it| match it {
             Value::String(word) => format!("`{word}`"),
             Value::Object(_) => it.get("const").map_or_else(
                 || kind(it),
