@@ -29,14 +29,15 @@ fn whole_numbers_may_be_written_as_fractions() {
         2
     );
     // What is no number of the program's is no question to a person.
-    for number in [json!(1e300), json!(1.5), json!(-1.0)] {
-        let outcome = call(
-            &app,
-            "read_file",
-            json!({"path": "a.txt", "limit": number}),
-            None,
-        );
-        assert_eq!(kind(&outcome), FailureKind::InvalidInput, "{number}");
+    for wrong in [
+        json!({"offset": 1e300}),
+        json!({"offset": -1.0}),
+        json!({"limit": 1.5}),
+    ] {
+        let mut args = wrong.clone();
+        args["path"] = "a.txt".into();
+        let outcome = call(&app, "read_file", args, None);
+        assert_eq!(kind(&outcome), FailureKind::InvalidInput, "{wrong}");
     }
 }
 
