@@ -2,7 +2,7 @@
 //! the same query over the same tools always gives the same answer, however the index came to be.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -72,14 +72,56 @@ pub struct Rank {
     pub key: Key,
 }
 
-impl Rank {
-    fn order(&self, other: &Rank) -> Ordering {
-        let score = other.score.total_cmp(&self.score);
-        score
-            .then_with(|| other.modified_at.cmp(&self.modified_at))
-            .then_with(|| self.key.cmp(&other.key))
+/// A tool that the query means, before anybody asked for it.
+struct Candidate<'a> {
+    score: f64,
+    member: &'a Arc<Member>,
+}
+
+impl Candidate<'_> {
+    /// Where it stands beside a rank: what comes first is greater.
+    fn beside(&self, score: f64, modified_at: SystemTime, key: &Key) -> Ordering {
+        let by_score = self.score.total_cmp(&score);
+        by_score
+            .then_with(|| self.member.modified_at.cmp(&modified_at))
+            .then_with(|| key.cmp(&self.member.key))
+    }
+
+    fn comes_after(&self, rank: &Rank) -> bool {
+        self.beside(rank.score, rank.modified_at, &rank.key) == Ordering::Less
+    }
+
+    fn hit(self) -> Hit {
+        Hit {
+            rank: Rank {
+                score: self.score,
+                modified_at: self.member.modified_at,
+                key: self.member.key.clone(),
+            },
+            member: self.member.clone(),
+        }
     }
 }
+
+impl Ord for Candidate<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.beside(other.score, other.member.modified_at, &other.member.key)
+    }
+}
+
+impl PartialOrd for Candidate<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Candidate<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Candidate<'_> {}
 
 impl Index {
     /// Takes in what is other in a snapshot than what was seen before.
@@ -163,41 +205,35 @@ impl Index {
             self.meet(&word, &mut scores);
         }
         let begins = fold(query.trim());
-        let mut found: Vec<Hit> = scores
+        let found = scores
             .into_iter()
             .zip(&self.tools)
             .filter(|(score, _)| *score > 0.0)
             .filter_map(|(score, entry)| Some((score, entry.as_ref()?)))
-            .filter(|(_, entry)| wanted(&entry.member))
             .map(|(score, entry)| {
                 let is_first = entry.beginnings.iter().any(|it| it.starts_with(&begins));
-                Hit {
-                    rank: Rank {
-                        score: score + if is_first { NAME_BEGINS } else { 0.0 },
-                        modified_at: entry.member.modified_at,
-                        key: entry.member.key.clone(),
-                    },
-                    member: entry.member.clone(),
+                Candidate {
+                    score: score + if is_first { NAME_BEGINS } else { 0.0 },
+                    member: &entry.member,
                 }
             })
-            .filter(|hit| after.is_none_or(|it| hit.rank.order(it) == Ordering::Greater))
-            .collect();
-        // Only the first few are wanted in order.
-        if found.len() > limit {
-            found.select_nth_unstable_by(limit, |a, b| a.rank.order(&b.rank));
-            found.truncate(limit);
-        }
-        found.sort_by(|a, b| a.rank.order(&b.rank));
-        found
+            .filter(|it| after.is_none_or(|rank| it.comes_after(rank)));
+        // Only the first few are wanted, so the others are not put in order, and not even looked at.
+        let mut found: BinaryHeap<Candidate<'_>> = found.collect();
+        std::iter::from_fn(|| found.pop())
+            .filter(|it| wanted(it.member))
+            .take(limit)
+            .map(Candidate::hit)
+            .collect()
     }
 
     /// Adds what one word of a query says: of tools that hold it, or a longer word that begins with it, or
     /// one that is spelled nearly so. What a tool holds says nothing about the others.
     fn meet(&self, word: &str, scores: &mut [f64]) {
-        let mut best: HashMap<u32, f64> = HashMap::new();
+        let mut best = vec![0.0; scores.len()];
         let mut take = |tools: &[(u32, f64)], how: f64| {
             for (at, weight) in tools {
-                let score = best.entry(*at).or_insert(0.0);
+                let score = &mut best[*at as usize];
                 *score = f64::max(*score, how * weight);
             }
         };
@@ -214,8 +250,8 @@ impl Index {
                 take(&entry.tools, FUZZY);
             }
         }
-        for (at, score) in best {
-            scores[at as usize] += score;
+        for (score, best) in scores.iter_mut().zip(best) {
+            *score += best;
         }
     }
 }

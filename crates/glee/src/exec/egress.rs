@@ -6,7 +6,6 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,13 +13,13 @@ use std::time::Duration;
 use glee_core::host::HostPattern;
 use glee_core::outcome::Failure;
 use glee_core::permission::Network;
-use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpStream, UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use url::Url;
 
 use super::http::Guard;
+use super::temporary::Temporary;
 
 /// A request's head must come within this size and time.
 const LONGEST_HEAD: usize = 16 << 10;
@@ -37,7 +36,7 @@ pub struct Egress {
 
 #[derive(Default)]
 struct Open {
-    directory: Option<TempDir>,
+    directory: Option<Temporary>,
     sockets: HashMap<Vec<HostPattern>, PathBuf>,
 }
 
@@ -60,13 +59,7 @@ impl Egress {
             return Ok(path.clone());
         }
         if open.directory.is_none() {
-            // Other users of the machine have no business with this way out.
-            let private = std::fs::Permissions::from_mode(0o700);
-            let directory = tempfile::Builder::new()
-                .prefix("glee-egress-")
-                .permissions(private)
-                .tempdir()?;
-            open.directory = Some(directory);
+            open.directory = Some(Temporary::make()?);
         }
         let number = open.sockets.len();
         let Some(directory) = &open.directory else {

@@ -16,6 +16,7 @@ mod program;
 mod python;
 mod repositories;
 mod streams;
+mod temporary;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -123,6 +124,8 @@ impl Executors {
         run: impl Future<Output = Result<Raw, Failure>>,
     ) -> Result<Raw, Failure> {
         let _turn = tokio::select! {
+            // Mostly it comes at once, and the clock need not be set.
+            biased;
             turn = self.turns.acquire() => turn,
             () = tokio::time::sleep(call.timeout()) => {
                 let why = "too many calls are under way already, and none ended in time";

@@ -1,7 +1,6 @@
 //! Where a call runs: what holds it, its scratch directory, its environment.
 
 use std::ffi::OsString;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use glee_core::admit::Admitted;
@@ -9,11 +8,11 @@ use glee_core::outcome::{Failure, FailureKind, Held};
 use glee_core::permission::Network;
 use glee_core::template::Template;
 use glee_sandbox::{Confinement, PROXY_ADDRESS, Profile, Tier};
-use tempfile::TempDir;
 
 use super::cage::{Cage, held};
 use super::notes;
 use super::process::{invalid, too_large};
+use super::temporary::Temporary;
 
 /// Where programs are looked for, and what a tool finds in its own PATH.
 pub(super) const PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
@@ -27,7 +26,7 @@ pub(super) struct Place {
 enum Scratch {
     /// The sandbox gives every call a /tmp of its own.
     OfSandbox,
-    OfHost(TempDir),
+    OfHost(Temporary),
 }
 
 impl Place {
@@ -102,17 +101,13 @@ pub(super) fn exists_inside(profile: &Profile, directory: &Path) -> bool {
     granted.any(|it| directory.starts_with(it) || it.starts_with(directory))
 }
 
-fn host_scratch() -> Result<TempDir, Failure> {
-    tempfile::Builder::new()
-        .prefix("glee-")
-        .permissions(std::fs::Permissions::from_mode(0o700))
-        .tempdir()
-        .map_err(|err| {
-            Failure::new(
-                FailureKind::Internal,
-                format!("no scratch directory could be made: {err}"),
-            )
-        })
+fn host_scratch() -> Result<Temporary, Failure> {
+    Temporary::make().map_err(|err| {
+        Failure::new(
+            FailureKind::Internal,
+            format!("no scratch directory could be made: {err}"),
+        )
+    })
 }
 
 /// What every child has, and where its notes go: nothing of glee's own gets in.

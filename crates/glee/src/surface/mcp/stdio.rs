@@ -1,6 +1,8 @@
 //! One client, over standard input and output.
 
+use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rmcp::ServiceExt;
 use rmcp::service::ServerInitializeError;
@@ -9,6 +11,9 @@ use rmcp::transport::io::stdio_pipes;
 use super::{Outlet, Server};
 use crate::app::App;
 use crate::surface::principal::Principal;
+
+/// A clock that is set to ring within this needs no setting for a call that may take longer.
+const BEAT: Duration = Duration::from_secs(1);
 
 /// Serves the project's tools until the client goes.
 pub async fn serve(app: Arc<App>) -> anyhow::Result<()> {
@@ -23,6 +28,20 @@ pub async fn serve(app: Arc<App>) -> anyhow::Result<()> {
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
         Err(err) => return Err(err.into()),
     };
-    running.waiting().await?;
+    tokio::select! {
+        ended = running.waiting() => {
+            ended?;
+        }
+        never = beat() => match never {},
+    }
     Ok(())
+}
+
+/// Rings a clock again and again. Without it, the clock of each call would be the first one due, and the
+/// thread that waits for the next would be woken to hear of it, several times a call.
+async fn beat() -> Infallible {
+    let mut beats = tokio::time::interval(BEAT);
+    loop {
+        beats.tick().await;
+    }
 }
