@@ -16,7 +16,7 @@ use crate::json;
 use crate::model::{Approval, Exec, ToolSpec};
 use crate::outcome::{Failure, FailureKind};
 use crate::permission::{Grant, Network, SecretNeed};
-use crate::policy::{self, Case, Decision, Rules, Said, Verdict};
+use crate::policy::{self, Case, Decision, ManifestApproval, Rules, Said, Verdict};
 use crate::port::{
     Approvals, Approver, Caller, Cancel, Consent, Deed, Files, Matter, Opinion, Party, Principles,
     Reviews, Secrets,
@@ -341,7 +341,7 @@ pub fn preview(gate: &Gate, spec: Arc<ToolSpec>, call: &Invocation) -> Result<Ad
 const MOST_VALUES: usize = 500_000;
 
 fn fill(spec: &ToolSpec, args: &mut Map<String, Value>) -> Result<(), Failure> {
-    spec.inputs.fill_defaults(args).map_err(|err| {
+    spec.inputs.fill(args).map_err(|err| {
         Failure::new(
             FailureKind::InvalidInput,
             format!(
@@ -420,9 +420,11 @@ fn judge(
             Decision::Allow => None,
             Decision::Ask { reason } => Some(with_own(reason, &said)),
             Decision::Deny { reason } => {
-                return Err(
-                    Failure::new(FailureKind::RuleDenied, reason).with("rule", rule.as_str())
-                );
+                // What the tool itself says of the call is no rule of anybody's.
+                let own = case.refused().filter(|_| rule == ManifestApproval::NAME);
+                let denied =
+                    || Failure::new(FailureKind::RuleDenied, reason).with("rule", rule.as_str());
+                return Err(own.cloned().unwrap_or_else(denied));
             }
         },
     };

@@ -46,7 +46,7 @@ pub(crate) fn recall(
     let mut args = call.args.clone();
     if !args.is_empty() {
         // Defaults were filled in before the question was put; what cannot be filled is not it.
-        let _ = spec.inputs.fill_defaults(&mut args);
+        let _ = spec.inputs.fill(&mut args);
     }
     let matter = Matter {
         spec,

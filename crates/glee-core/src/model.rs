@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::elicit::Round;
 use crate::json_path::JsonPath;
+use crate::outcome::Failure;
 use crate::permission::Permissions;
 use crate::port::Function;
 use crate::rule::condition::Condition;
@@ -72,8 +73,16 @@ pub enum Exec {
 #[derive(Clone)]
 pub struct Native {
     pub function: Arc<dyn Function>,
-    /// What it needs that its permissions do not tell, in the words of `ALLOWED_TOOL_PERMS`.
-    pub needs: &'static [&'static str],
+    pub needs: Needs,
+}
+
+/// What a function needs, in the words of `ALLOWED_TOOL_PERMS`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needs {
+    /// What its permissions tell, and these.
+    More(&'static [&'static str]),
+    /// These, whatever its permissions are.
+    Exactly(&'static [&'static str]),
 }
 
 impl fmt::Debug for Native {
@@ -330,7 +339,7 @@ pub enum Approval {
 #[derive(Clone)]
 pub struct Depends(pub Arc<Asks>);
 
-pub type Asks = dyn Fn(&Map<String, Value>, &Path) -> Result<Option<String>, String> + Send + Sync;
+pub type Asks = dyn Fn(&Map<String, Value>, &Path) -> Result<Option<String>, Failure> + Send + Sync;
 
 impl fmt::Debug for Depends {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::ceiling;
 use crate::model::{Approval, Depends, ToolSpec};
+use crate::outcome::Failure;
 use crate::permission::Ceiling;
 use crate::port::{Caller, Files};
 use crate::rule::place::Ground;
@@ -29,7 +30,7 @@ pub struct Case<'a> {
     pub root: &'a Path,
     pub files: &'a dyn Files,
     reach: OnceCell<Reach>,
-    own: OnceCell<Option<String>>,
+    own: OnceCell<Result<Option<String>, Failure>>,
 }
 
 impl<'a> Case<'a> {
@@ -59,20 +60,21 @@ impl<'a> Case<'a> {
 
     /// Why the tool itself says that a person must agree, where its arguments decide that. It is asked
     /// once, so that what is then run can be held to what it said.
-    fn own(&self, depends: &Depends) -> Option<&str> {
-        let reason = || match (depends.0)(self.args, self.root) {
-            Ok(reason) => reason,
-            Err(why) => Some(format!("whether it must be asked cannot be told: {why}")),
-        };
-        self.own.get_or_init(reason).as_deref()
+    fn own(&self, depends: &Depends) -> &Result<Option<String>, Failure> {
+        self.own.get_or_init(|| (depends.0)(self.args, self.root))
+    }
+
+    /// Why the tool itself says that the call cannot be made, whoever agrees to it.
+    pub fn refused(&self) -> Option<&Failure> {
+        self.own.get()?.as_ref().err()
     }
 
     /// What the tool itself said, if a rule has asked it.
     pub fn said(&self) -> Said {
         match self.own.get() {
             None => Said::NotAsked,
-            Some(None) => Said::Nobody,
-            Some(Some(reason)) => Said::Because(reason.clone()),
+            Some(Ok(None) | Err(_)) => Said::Nobody,
+            Some(Ok(Some(reason))) => Said::Because(reason.clone()),
         }
     }
 
@@ -202,9 +204,13 @@ pub enum Asking {
     AgentsTools,
 }
 
+impl ManifestApproval {
+    pub(crate) const NAME: &str = "approval";
+}
+
 impl Rule for ManifestApproval {
     fn name(&self) -> &str {
-        "approval"
+        ManifestApproval::NAME
     }
 
     fn about(&self) -> &str {
@@ -233,9 +239,13 @@ impl Rule for ManifestApproval {
                 },
             },
             Approval::Depends(on) => match case.own(on) {
-                None => Decision::Allow,
-                Some(reason) => Decision::Ask {
-                    reason: reason.to_owned(),
+                Ok(None) => Decision::Allow,
+                Ok(Some(reason)) => Decision::Ask {
+                    reason: reason.clone(),
+                },
+                // Nobody need be asked about what cannot be done.
+                Err(failure) => Decision::Deny {
+                    reason: failure.message.clone(),
                 },
             },
         })

@@ -25,16 +25,28 @@ pub const FROM_AGENTS: &[&str] = &[
     ".glee", ".claude", ".codex", ".cursor", ".gemini", ".vscode",
 ];
 
-/// Files of the person's home that a shell runs by itself.
+/// What of the person's home a shell, git or their desktop runs by itself, or takes what it runs from.
 pub const SHELL_FILES: &[&str] = &[
     ".bashrc",
     ".bash_profile",
     ".bash_login",
+    ".bash_logout",
+    ".bash_aliases",
     ".profile",
     ".zshrc",
     ".zshenv",
     ".zprofile",
-    ".config/fish/config.fish",
+    ".zlogin",
+    ".zlogout",
+    ".config/fish",
+    ".gitconfig",
+    ".config/git",
+    ".ssh",
+    ".xprofile",
+    ".xinitrc",
+    ".xsession",
+    ".config/autostart",
+    ".config/systemd",
 ];
 
 /// Whether a path is one of those that a tool made by an agent may never be granted, or lies in one.
@@ -92,6 +104,11 @@ mod tests {
             "/home/ada/p/.vscode/tasks.json",
             "/home/ada/.bashrc",
             "/home/ada/.config/fish/config.fish",
+            "/home/ada/.config/fish/conf.d/x.fish",
+            "/home/ada/.zlogin",
+            "/home/ada/.bash_aliases",
+            "/home/ada/.gitconfig",
+            "/home/ada/.config/git/config",
         ] {
             assert!(never(path), "{path}");
         }

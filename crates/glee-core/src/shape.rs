@@ -18,6 +18,8 @@ const MOST_SEARCHED: usize = 256 << 10;
 pub struct Raw {
     pub body: Body,
     pub truncated: Option<Truncated>,
+    /// What whoever ran it has to say of it.
+    pub warnings: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +30,16 @@ pub enum Body {
     Nothing(String),
 }
 
+impl From<Body> for Raw {
+    fn from(body: Body) -> Raw {
+        Raw {
+            body,
+            truncated: None,
+            warnings: Vec::new(),
+        }
+    }
+}
+
 /// What is not as promised becomes a warning or a failure, as the tool says.
 pub fn shape(outputs: &Outputs, raw: Raw, redactor: &Redactor) -> Result<Output, Failure> {
     if let Body::Nothing(why) = raw.body {
@@ -36,7 +48,8 @@ pub fn shape(outputs: &Outputs, raw: Raw, redactor: &Redactor) -> Result<Output,
     let mut warnings = Vec::new();
     // What was kept in another form than it came; no reason to stop.
     let mut remarks = Vec::new();
-    let raw = found(outputs, raw, redactor, &mut warnings);
+    let mut raw = found(outputs, raw, redactor, &mut warnings);
+    let said = std::mem::take(&mut raw.warnings);
     let truncated = raw.truncated;
     let value = parse(outputs.format, raw, &mut warnings, &mut remarks);
     let value = if warnings.is_empty() {
@@ -73,7 +86,7 @@ pub fn shape(outputs: &Outputs, raw: Raw, redactor: &Redactor) -> Result<Output,
         _ => Ok(Output {
             value,
             is_content,
-            warnings,
+            warnings: said.into_iter().chain(warnings).collect(),
             truncated,
         }),
     }
@@ -226,10 +239,7 @@ mod tests {
     }
 
     fn text(body: &str) -> Raw {
-        Raw {
-            body: Body::Bytes(body.as_bytes().to_vec()),
-            truncated: None,
-        }
+        Body::Bytes(body.as_bytes().to_vec()).into()
     }
 
     #[test]
@@ -301,10 +311,7 @@ mod tests {
         };
         let shaped = shape(&outputs, text("{}"), &idle()).unwrap();
         assert_eq!((shaped.value, shaped.warnings.len()), (Value::Null, 1));
-        let raw = Raw {
-            body: Body::Nothing("it failed".into()),
-            truncated: None,
-        };
+        let raw = Raw::from(Body::Nothing("it failed".into()));
         let outputs = Outputs {
             format: Format::Text,
             ..outputs

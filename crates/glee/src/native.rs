@@ -39,8 +39,8 @@ use std::time::Duration;
 
 use glee_core::admit::Admitted;
 use glee_core::model::{
-    Annotations, Approval, Depends, Exec, Format, Limits, Native, OnMismatch, Origin, Outputs,
-    Tasks, ToolSpec,
+    Annotations, Approval, Depends, Exec, Format, Limits, Native, Needs, OnMismatch, Origin,
+    Outputs, Tasks, ToolSpec,
 };
 use glee_core::name;
 use glee_core::outcome::Held;
@@ -53,7 +53,7 @@ use schemars::JsonSchema;
 use schemars::generate::{Contract, SchemaSettings};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
@@ -67,6 +67,11 @@ pub trait NativeTool: Send + Sync + 'static {
     type Output: Serialize + JsonSchema + Send;
 
     fn about(&self) -> About;
+
+    /// Why this call cannot be made, whoever agrees to it: nobody is asked then.
+    fn refuses(&self, _input: &Self::Input, _workspace: &Path) -> Result<(), Failure> {
+        Ok(())
+    }
 
     /// Why a person must agree to this call; nothing when nobody must. It is asked before the call, and
     /// what it looks at may have changed when the call is made: `run` must not do then what nobody agreed
@@ -96,8 +101,8 @@ pub struct About {
     pub permissions: Permissions,
     pub annotations: Annotations,
     pub timeout: Duration,
-    /// What it needs that its permissions do not tell, in the words of `ALLOWED_TOOL_PERMS`.
-    pub needs: &'static [&'static str],
+    /// In the words of `ALLOWED_TOOL_PERMS`.
+    pub needs: Needs,
 }
 
 impl About {
@@ -111,7 +116,7 @@ impl About {
             permissions: Permissions::default(),
             annotations: Annotations::default(),
             timeout: Limits::default().timeout,
-            needs: &[],
+            needs: Needs::More(&[]),
         }
     }
 
@@ -149,8 +154,15 @@ impl About {
         self
     }
 
+    /// What it needs that its permissions do not tell.
     pub fn needs(mut self, words: &'static [&'static str]) -> About {
-        self.needs = words;
+        self.needs = Needs::More(words);
+        self
+    }
+
+    /// All that it needs, whatever its permissions tell.
+    pub fn needs_exactly(mut self, words: &'static [&'static str]) -> About {
+        self.needs = Needs::Exactly(words);
         self
     }
 
@@ -254,21 +266,23 @@ pub fn tool<T: NativeTool>(function: T) -> Result<ToolSpec, Unfit> {
 /// The same, for functions whose schemas are compiled by a test: to do it at every start takes its time.
 pub(crate) fn uncompiled<T: NativeTool>(function: T) -> Result<ToolSpec, Unfit> {
     let function = Arc::new(function);
-    let asks = function.clone();
-    let asks = move |input: &T::Input, workspace: &Path| asks.asks(input, workspace);
+    let asked = function.clone();
+    let asks = move |input: &T::Input, workspace: &Path| {
+        asked.refuses(input, workspace)?;
+        Ok(asked.asks(input, workspace))
+    };
     spec::<T::Input, T::Output>(function.about(), asks, Arc::new(Typed(function)))
 }
 
 /// A tool of these types, whatever runs it.
 pub(crate) fn spec<I: DeserializeOwned + JsonSchema, O: JsonSchema>(
     about: About,
-    asks: impl Fn(&I, &Path) -> Option<String> + Send + Sync + 'static,
+    asks: impl Fn(&I, &Path) -> Result<Option<String>, Failure> + Send + Sync + 'static,
     function: Arc<dyn Function>,
 ) -> Result<ToolSpec, Unfit> {
+    let name = about.name.clone();
     let asks = Depends(Arc::new(move |args, workspace| {
-        let input = I::deserialize(Value::Object(args.clone()));
-        let input = input.map_err(|err| err.to_string())?;
-        Ok(asks(&input, workspace))
+        asks(&typed(&name, args)?, workspace)
     }));
     let taken = schema_of::<I>(Contract::Deserialize);
     let given = schema_of::<O>(Contract::Serialize);
@@ -349,7 +363,27 @@ fn schema_of<T: JsonSchema>(contract: Contract) -> Value {
     settings.meta_schema = None;
     let mut schema = settings.into_generator().into_root_schema_for::<T>();
     schema.remove("title");
-    schema.to_value()
+    let mut schema = schema.to_value();
+    drop_widths(&mut schema);
+    schema
+}
+
+/// How wide a number is in this program is nobody else's business, and its range says it already.
+fn drop_widths(schema: &mut Value) {
+    match schema {
+        Value::Object(map) => {
+            let is_number = |it: &Value| match it {
+                Value::Array(kinds) => kinds.iter().any(|it| it == "integer" || it == "number"),
+                kind => kind == "integer" || kind == "number",
+            };
+            if map.get("type").is_some_and(is_number) {
+                map.shift_remove("format");
+            }
+            map.values_mut().for_each(drop_widths);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_widths),
+        _ => {}
+    }
 }
 
 /// The root is an object, and every property says what it is.
@@ -398,10 +432,7 @@ impl<T: NativeTool> Function for Typed<T> {
 impl<T: NativeTool> Typed<T> {
     async fn run(&self, call: &Admitted) -> Result<Raw, Failure> {
         let output = self.0.run(input(call)?, Context(call)).await?;
-        Ok(Raw {
-            body: Body::Value(json_of(output, call)?),
-            truncated: None,
-        })
+        Ok(Body::Value(json_of(output, call)?).into())
     }
 }
 
@@ -417,7 +448,9 @@ async fn in_time(
         () = tokio::time::sleep(call.timeout()) => {
             let after = call.timeout().as_millis() as u64;
             let message = format!("`{name}` was stopped after {after} ms");
-            Err(Failure::new(FailureKind::Timeout, message).with("timeout_ms", after))
+            Err(Failure::new(FailureKind::Timeout, message)
+                .with("timeout_ms", after)
+                .hint("give it less to do at once"))
         }
         () = call.cancel().cancelled() => Err(Failure::new(
             FailureKind::Cancelled,
@@ -428,8 +461,11 @@ async fn in_time(
 
 /// The arguments as their type. The schema is the type's own, so this says what no schema can.
 pub(crate) fn input<I: DeserializeOwned>(call: &Admitted) -> Result<I, Failure> {
-    I::deserialize(Value::Object(call.args().clone())).map_err(|err| {
-        let name = &call.spec().name;
+    typed(&call.spec().name, call.args())
+}
+
+fn typed<I: DeserializeOwned>(name: &str, args: &Map<String, Value>) -> Result<I, Failure> {
+    I::deserialize(Value::Object(args.clone())).map_err(|err| {
         let message = format!("the arguments of `{name}` are not valid: {err}");
         Failure::new(FailureKind::InvalidInput, message)
     })

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::{Exec, Method, ToolSpec};
+use crate::model::{Exec, Method, Needs, ToolSpec};
 use crate::permission::Network;
 use crate::policy::{Case, Decision, Rule};
 
@@ -29,13 +29,16 @@ pub fn words(spec: &ToolSpec) -> Vec<&'static str> {
             words.extend(["net:read", "net:write", "proc:exec"])
         }
         Exec::Command(_) | Exec::Python(_) => words.push("proc:exec"),
-        Exec::Native(native) => {
-            words.extend(native.needs);
-            // Which way it uses the network, only the function itself knows.
-            if networked && !native.needs.iter().any(|it| it.starts_with("net:")) {
-                words.extend(["net:read", "net:write"]);
+        Exec::Native(native) => match native.needs {
+            Needs::Exactly(words) => return words.to_vec(),
+            Needs::More(more) => {
+                words.extend(more);
+                // Which way it uses the network, only the function itself knows.
+                if networked && !more.iter().any(|it| it.starts_with("net:")) {
+                    words.extend(["net:read", "net:write"]);
+                }
             }
-        }
+        },
     }
     words
 }

@@ -67,6 +67,10 @@ const SENSITIVE: &[(Mark, &str)] = &[
     (Mark::Ending(&[".cargo", "credentials"]), "a token"),
     (Mark::Ending(&[".cargo", "credentials.toml"]), "a token"),
     (Mark::Named(".git-credentials"), "passwords of git"),
+    (
+        Mark::Ending(&[".git", "config"]),
+        "addresses of git, with passwords if they have any",
+    ),
     (Mark::Named(".gnupg"), "keys of gnupg"),
     (
         Mark::Within(&[".aws", "credentials"]),

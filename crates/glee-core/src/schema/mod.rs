@@ -2,6 +2,7 @@
 
 mod bounds;
 mod plain;
+mod whole;
 mod words;
 
 use std::sync::{Arc, OnceLock};
@@ -174,11 +175,14 @@ impl Schema {
         Ok(())
     }
 
-    /// Puts the schema's defaults where the value says nothing, at any depth of `properties`.
-    pub fn fill_defaults(&self, value: &mut Map<String, Value>) -> Result<(), TooManyDefaults> {
+    /// Puts the schema's defaults where the value says nothing, at any depth of `properties`; and writes whole numbers
+    /// as such where the schema asks for them.
+    pub fn fill(&self, value: &mut Map<String, Value>) -> Result<(), TooManyDefaults> {
         let mut left = MOST_DEFAULTS;
         let source = &self.0.source;
-        fill_object(source, source, value, MAX_DEPTH, &mut left)
+        fill_object(source, source, value, MAX_DEPTH, &mut left)?;
+        whole::settle(source, value);
+        Ok(())
     }
 
     /// The names of the top-level properties, in the author's order.
@@ -464,7 +468,7 @@ mod tests {
                 "properties": {"l": {"$ref": "#/$defs/n"}, "r": {"$ref": "#/$defs/n"}}
             }}
         }));
-        assert_eq!(schema.fill_defaults(&mut Map::new()), Err(TooManyDefaults));
+        assert_eq!(schema.fill(&mut Map::new()), Err(TooManyDefaults));
     }
 
     #[test]
@@ -521,7 +525,7 @@ mod tests {
             "$defs": {"r": {"type": "string", "default": "d"}}
         }));
         let mut value = json!({"o": {"y": 1}}).as_object().unwrap().clone();
-        schema.fill_defaults(&mut value).unwrap();
+        schema.fill(&mut value).unwrap();
         assert_eq!(
             Value::Object(value),
             json!({"o": {"y": 1, "x": [1]}, "n": 10, "r": "d"})

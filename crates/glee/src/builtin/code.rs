@@ -1,6 +1,7 @@
 //! Code and command lines, in the sandbox: `run_code`, `shell`, `tool_exec`.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use glee_core::outcome::Failure;
@@ -9,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::confined::{Confined, Site, Told, about};
+use super::pattern::invalid;
 use crate::exec::{Ended, Program};
 use crate::native::About;
 
@@ -19,7 +21,7 @@ pub(super) struct RunCode(pub(super) Network);
 pub(super) struct Code {
     /// In which language the code is
     language: Language,
-    /// The code itself
+    /// The code itself, at most 100 000 bytes
     #[schemars(length(max = 100000))]
     code: String,
     /// Arguments of the program that the code is
@@ -69,6 +71,10 @@ impl Confined for RunCode {
         .tags(&["code"])
     }
 
+    fn refuses(&self, input: &Code, _: &Path) -> Result<(), Failure> {
+        fits("code", &input.code)
+    }
+
     async fn run(&self, input: Code, site: Site<'_>) -> Result<Told<Output>, Failure> {
         let start: &[&str] = match input.language {
             // What was printed before a deadline is told; a buffer would keep it.
@@ -97,7 +103,7 @@ pub(super) struct Shell(pub(super) Network);
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Line {
-    /// The command line
+    /// The command line, at most 100 000 bytes
     #[schemars(length(max = 100000))]
     command: String,
     /// The directory to run it in, from the project's root
@@ -126,6 +132,10 @@ impl Confined for Shell {
         .tags(&["code"])
     }
 
+    fn refuses(&self, input: &Line, _: &Path) -> Result<(), Failure> {
+        fits("command", &input.command)
+    }
+
     async fn run(&self, input: Line, site: Site<'_>) -> Result<Told<Output>, Failure> {
         let ended = line(&site, input).await?;
         Ok(told(ended))
@@ -137,7 +147,7 @@ pub(super) struct ToolExec(pub(super) Network);
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Cmd {
-    /// The command line
+    /// The command line, at most 100 000 bytes
     #[schemars(length(max = 100000))]
     cmd: String,
 }
@@ -159,7 +169,12 @@ impl Confined for ToolExec {
             "Run a command line in the sandbox, in the project's directory, for 30 seconds at most.",
             &self.0,
         )
+        .needs_exactly(&["proc:exec"])
         .tags(&["code"])
+    }
+
+    fn refuses(&self, input: &Cmd, _: &Path) -> Result<(), Failure> {
+        fits("cmd", &input.cmd)
     }
 
     async fn run(&self, input: Cmd, site: Site<'_>) -> Result<Told<Exit>, Failure> {
@@ -174,12 +189,29 @@ impl Confined for ToolExec {
         .await?;
         Ok(Told {
             truncated: ended.truncated,
+            warnings: Vec::new(),
             output: Exit {
                 stdout: ended.stdout,
                 stderr: ended.stderr,
                 exit_code: ended.code,
             },
         })
+    }
+}
+
+/// A program is started with it as one argument, and the kernel counts bytes.
+const MOST_BYTES: usize = 100_000;
+
+fn fits(what: &str, text: &str) -> Result<(), Failure> {
+    match text.len() > MOST_BYTES {
+        true => {
+            let message = format!(
+                "`{what}` has {} bytes, and {MOST_BYTES} are the most",
+                text.len()
+            );
+            Err(invalid(message).hint("write it to a file with `write_file`, and run that"))
+        }
+        false => Ok(()),
     }
 }
 
@@ -202,6 +234,7 @@ async fn line(site: &Site<'_>, input: Line) -> Result<Ended, Failure> {
 fn told(ended: Ended) -> Told<Output> {
     Told {
         truncated: ended.truncated,
+        warnings: Vec::new(),
         output: Output {
             exit_code: ended.code,
             duration: ended.duration.as_millis() as u64,

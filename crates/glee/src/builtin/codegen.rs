@@ -47,7 +47,7 @@ impl NativeTool for ToolCodegen {
             "tool_codegen",
             "Have a model write code. It is given back as it is, and not run.",
         )
-        .needs(&["llm", "net:read"])
+        .needs_exactly(&["llm"])
         .tags(&["code"])
         .timeout(PATIENCE + Duration::from_secs(1));
         match &self.model {

@@ -28,6 +28,11 @@ pub(super) trait Confined: Send + Sync + 'static {
 
     fn about(&self) -> About;
 
+    /// Why this call cannot be made, whoever agrees to it: nobody is asked then.
+    fn refuses(&self, _input: &Self::Input, _workspace: &Path) -> Result<(), Failure> {
+        Ok(())
+    }
+
     /// Why a person must agree to this call; nothing when nobody must.
     fn asks(&self, _input: &Self::Input, _workspace: &Path) -> Option<String> {
         None
@@ -45,10 +50,11 @@ pub(super) trait Confined: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Told<Self::Output>, Failure>> + Send;
 }
 
-/// What a tool answers, and what was cut of it.
+/// What a tool answers, what was cut of it, and what there is to say of it.
 pub(super) struct Told<T> {
     pub(super) output: T,
     pub(super) truncated: Option<Truncated>,
+    pub(super) warnings: Vec<String>,
 }
 
 impl<T> From<T> for Told<T> {
@@ -56,6 +62,7 @@ impl<T> From<T> for Told<T> {
         Told {
             output,
             truncated: None,
+            warnings: Vec::new(),
         }
     }
 }
@@ -96,6 +103,16 @@ impl Site<'_> {
         self.cell.run(program).await
     }
 
+    /// Whether a program that stands here can be started: what its links lead to may be nobody's here.
+    pub(super) fn can_start(&self, program: &Path) -> bool {
+        self.cell.can_start(program)
+    }
+
+    /// Runs a program where nothing can be written but what is gone afterwards.
+    pub(super) async fn run_reading(&self, program: Program) -> Result<Ended, Failure> {
+        self.cell.reading().await?.run(program).await
+    }
+
     /// Runs a program of the project to its end, in the project's root.
     pub(super) async fn run_words(
         &self,
@@ -125,8 +142,11 @@ pub(super) fn about(name: &str, description: &str, network: &Network) -> About {
 
 pub(super) fn confined<T: Confined>(tool: T, means: &Means) -> Result<ToolSpec, Unfit> {
     let tool = Arc::new(tool);
-    let asks = tool.clone();
-    let asks = move |input: &T::Input, workspace: &Path| asks.asks(input, workspace);
+    let asked = tool.clone();
+    let asks = move |input: &T::Input, workspace: &Path| {
+        asked.refuses(input, workspace)?;
+        Ok(asked.asks(input, workspace))
+    };
     let held = Held {
         tool: tool.clone(),
         cage: means.cage.clone(),
@@ -159,6 +179,7 @@ impl<T: Confined> Function for Held<T> {
                 Ok(Raw {
                     body: Body::Value(native::json_of(told.output, call)?),
                     truncated: told.truncated,
+                    warnings: told.warnings,
                 })
             };
             Ok(Ready {

@@ -51,7 +51,7 @@ pub(super) struct Output {
 struct Entry {
     /// Its name; its path from the listed directory, when those below are listed too
     name: String,
-    /// `other` is a pipe, a socket or a device
+    /// A pipe, a socket or a device counts as a file
     r#type: Kind,
     /// In bytes
     size: u64,
@@ -66,7 +66,6 @@ enum Kind {
     File,
     Directory,
     Symlink,
-    Other,
 }
 
 impl NativeTool for ListDirectory {
@@ -221,10 +220,9 @@ impl Walk<'_> {
                 Err(err) => return Err(err),
             };
             let kind = match FileType::from_raw_mode(found.st_mode) {
-                FileType::RegularFile => Kind::File,
                 FileType::Directory => Kind::Directory,
                 FileType::Symlink => Kind::Symlink,
-                _ => Kind::Other,
+                _ => Kind::File,
             };
             let enter =
                 self.recursive && kind == Kind::Directory && path.components().count() < DEEPEST;

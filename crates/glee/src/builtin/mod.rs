@@ -1,6 +1,7 @@
 //! The tools that come with glee: one table, from which their list, their schemas, their page in the
 //! docs and what runs them are made.
 
+mod charset;
 mod code;
 mod codegen;
 mod confined;
@@ -9,6 +10,7 @@ mod docker;
 #[cfg(test)]
 mod escapes;
 mod list;
+mod pattern;
 mod read;
 pub mod reference;
 mod relocate;
@@ -159,6 +161,8 @@ pub struct Settings {
     pub docker: Option<PathBuf>,
     /// Where packages come from, when that is not where they usually do.
     pub registries: Option<Vec<HostPattern>>,
+    /// Directories of programs beside the system's, which programs may read.
+    pub programs: Vec<PathBuf>,
 }
 
 /// Who searches the web.
@@ -207,6 +211,9 @@ pub struct Means {
     root: PathBuf,
 }
 
+/// What people decided and what was done, which no file tool reads. A program can: the sandbox shows it the project.
+const UNREAD: &[&str] = &[".glee/approvals", ".glee/reviews", ".glee/audit"];
+
 impl Means {
     /// `hidden` are directories that nobody reads.
     pub fn new(
@@ -219,7 +226,11 @@ impl Means {
         // A project without these tools does not look there: a home may hang.
         let hidden: Arc<[PathBuf]> = match settings.enabled().count() {
             0 => Arc::new([]),
-            _ => hidden.iter().map(|it| real(it)).collect(),
+            _ => {
+                let own = UNREAD.iter().map(|it| root.join(it));
+                let hidden = hidden.iter().cloned().chain(own);
+                hidden.map(|it| real(&it)).collect()
+            }
         };
         Means {
             ground: Ground {
@@ -227,8 +238,8 @@ impl Means {
                 home: std::env::home_dir(),
                 opening: Opening::of_this_kernel(),
             },
+            cage: cage.strict(&settings.programs),
             settings,
-            cage: cage.strict(),
             http,
             root: root.to_owned(),
         }

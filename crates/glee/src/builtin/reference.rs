@@ -16,10 +16,16 @@ other tool, by the same rules, and recorded like any other.
 
 Paths are from the project's root, which no path leads out of: `..`, links that leave and everything that is renamed meanwhile end in
 [INVALID_PATH](../errors.md#invalid_path). What decides what runs next is never changed: `.glee`, `.git`, `.mcp.json`, the directories of editors and
-agents, and the files that a shell reads when it starts. Programs run in the [sandbox](../sandbox.md), whatever the config says of it.
+agents, and what of a home a shell, git or a desktop takes what it runs from. File tools do not read `.glee/approvals`, `.glee/reviews` and
+`.glee/audit` either. Programs run in the [sandbox](../sandbox.md), whatever the config says of it.
 
-Only `git_commit` writes to `.git`, and there only what a commit needs: objects, branches, their history, the index and HEAD. Hooks run in the sandbox
-as well, and can change neither the project's files nor anything else of git's. Who commits is what the repository says, or else `user.name` and
+For programs that holds for every `.git` in the project that is there when the call begins, also those of repositories further down; in a project
+with more than a million files, or 512 such repositories, programs are not started at all. A repository that a program makes itself has the hooks it
+puts there: before you use git in a directory that an agent has made, look at its `.git`.
+
+Only `git_commit` writes to `.git`, and there only what a commit needs: objects, branches, their history, the index and HEAD. Its hooks
+(`pre-commit`, `prepare-commit-msg`, `commit-msg`, `post-commit`) run in the sandbox as well, where they read all of the project and can change
+nothing but the message: what a hook stages or formats is not there afterwards. That takes git 2.36 or later. Who commits is what the repository says, or else `user.name` and
 `user.email` of the person's own config; nothing else of that config is known to git there, so commits are not signed. In a worktree (`git worktree
 add`) the git tools read the repository that it belongs to.
 
@@ -77,7 +83,11 @@ fn kind(schema: &Value) -> String {
         .iter()
         .find_map(|it| schema[it].as_array());
     if let Some(choices) = choices {
-        let choices = choices.iter().map(|it| match it {
+        // What may be null need not be given, and then it is nothing.
+        let choices = choices
+            .iter()
+            .filter(|it| !it.is_null() && it["type"] != "null");
+        let choices = choices.map(|it| match it {
             Value::String(word) => format!("`{word}`"),
             Value::Object(_) => it.get("const").map_or_else(
                 || kind(it),

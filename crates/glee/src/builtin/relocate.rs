@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::workspace::{DEEPEST, Ground, Workspace, failure, invalid, shown};
-use super::write::{appeared, rename, replaceable, replaces};
+use super::write::{appeared, rename, replaceable, replaces, unchangeable};
 use super::{Puts, Stop, blocking};
 use crate::native::{About, Context, NativeTool};
 
@@ -45,6 +45,11 @@ impl NativeTool for MoveFile {
         .reads(&["."])
         .writes(&["."])
         .tags(&["files"])
+    }
+
+    fn refuses(&self, input: &Input, workspace: &Path) -> Result<(), Failure> {
+        unchangeable(&self.0, workspace, &input.from)?;
+        unchangeable(&self.0, workspace, &input.to)
     }
 
     fn asks(&self, input: &Input, workspace: &Path) -> Option<String> {

@@ -51,6 +51,14 @@ impl NativeTool for DeleteFile {
         .destructive()
     }
 
+    fn refuses(&self, input: &Input, workspace: &Path) -> Result<(), Failure> {
+        let workspace = Workspace::open(workspace, &self.0)?;
+        let path = workspace.changeable(&input.path)?;
+        let (directory, name) = workspace.place(&path)?;
+        let found = rustix::fs::statat(&directory, &name, AtFlags::SYMLINK_NOFOLLOW);
+        found.map(|_| ()).map_err(|err| failure(&path, err))
+    }
+
     fn asks(&self, input: &Input, _: &Path) -> Option<String> {
         Some(match input.recursive {
             true => format!("it deletes `{}` and everything in it", input.path),

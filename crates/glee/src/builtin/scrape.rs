@@ -82,7 +82,7 @@ impl NativeTool for ToolHtmlScraper {
                 Failure::new(FailureKind::HttpError, message).with("status", fetched.status)
             );
         }
-        let page = lossy(fetched.bytes, fetched.is_cut);
+        let page = lossy(&fetched);
         blocking(move |stop| items(&page, &matcher, stop)).await
     }
 }

@@ -3,12 +3,12 @@
 use std::io::Read;
 
 use glee_core::json;
-use glee_core::outcome::{Failure, FailureKind};
-use regex::RegexBuilder;
+use glee_core::outcome::Failure;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::blocking;
+use super::pattern::{Case, Pattern, TooLong, invalid};
 use super::workspace::{Ground, Workspace, errno, failure};
 use crate::native::{About, Context, NativeTool};
 
@@ -115,35 +115,20 @@ impl NativeTool for ToolTextSearch {
     }
 
     async fn run(&self, input: Search, _: Context<'_>) -> Result<Matches, Failure> {
-        let pattern = pattern(&input.pattern, Case::Told)?;
-        blocking(move |_| {
-            let found = pattern.find_iter(&input.stdin).take(MOST_MATCHES);
-            Ok(Matches {
-                matches: found.map(|it| it.as_str().to_owned()).collect(),
-            })
+        blocking(move |stop| {
+            if input.stdin.len() as u64 > MOST_BYTES {
+                let message = format!("`stdin` has more than {MOST_BYTES} bytes");
+                return Err(invalid(message).hint("search it in parts"));
+            }
+            let pattern = Pattern::new(&input.pattern, Case::Told)?;
+            let found = pattern.places(&input.stdin, stop).take(MOST_MATCHES);
+            let found = found.map(|it| Ok(input.stdin[it?].to_owned()));
+            let matches = found.collect::<Result<_, TooLong>>().map_err(|_| {
+                invalid("to search this text for this pattern would take too long".to_owned())
+                    .hint("a simpler pattern, without large repetitions; or the text in parts")
+            })?;
+            Ok(Matches { matches })
         })
         .await
     }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Case {
-    /// Letters are what they are.
-    Told,
-    Ignored,
-}
-
-pub(super) fn pattern(text: &str, case: Case) -> Result<regex::Regex, Failure> {
-    RegexBuilder::new(text)
-        .case_insensitive(case == Case::Ignored)
-        .size_limit(4 << 20)
-        .build()
-        .map_err(|err| {
-            invalid(format!("the pattern cannot be used: {err}"))
-                .hint("look-around and back-references are not known: they cannot be searched in linear time")
-        })
-}
-
-pub(super) fn invalid(message: String) -> Failure {
-    Failure::new(FailureKind::InvalidInput, message)
 }

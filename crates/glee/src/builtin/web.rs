@@ -17,8 +17,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use url::Url;
 
+use super::charset;
 use super::read::Encoding;
-use crate::exec::http::{Fetch, Fetched, Hosts, HttpExec, Others, is_listed, parse};
+use crate::exec::http::{Fetch, Fetched, Hosts, HttpExec, Others, is_listed, may_be_asked, parse};
 use crate::native::{About, Context, NativeTool};
 
 /// Kept of a body.
@@ -34,7 +35,13 @@ pub(super) struct Web {
 }
 
 impl Web {
-    /// Why a person must agree to ask this host. What is no URL is refused by the call itself.
+    /// What is no URL, or an address that no yes opens.
+    fn refuses(&self, url: &str) -> Result<(), Failure> {
+        let url = parse(url)?;
+        may_be_asked(&Hosts::new(&self.listed, Others::Of(url.clone())), &url)
+    }
+
+    /// Why a person must agree to ask this host.
     fn asks(&self, url: &str) -> Option<String> {
         let url = parse(url).ok()?;
         let listed = Network::Hosts(self.listed.clone());
@@ -118,7 +125,7 @@ fn half_a_minute() -> f64 {
     30.0
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 enum Method {
     #[default]
@@ -147,6 +154,10 @@ impl NativeTool for WebFetch {
             "Fetch what stands under a URL, by GET or POST. A person is asked about hosts that are not on the project's list.",
         )
         .timeout(LONGEST)
+    }
+
+    fn refuses(&self, input: &Input, _: &Path) -> Result<(), Failure> {
+        self.0.refuses(&input.url)
     }
 
     fn asks(&self, input: &Input, _: &Path) -> Option<String> {
@@ -195,7 +206,7 @@ fn ten_seconds() -> f64 {
     10.0
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 enum AnyMethod {
     #[default]
@@ -217,6 +228,10 @@ impl NativeTool for HttpRequest {
             "Make an HTTP request with any method. A person is asked about hosts that are not on the project's list.",
         )
         .timeout(LONGEST)
+    }
+
+    fn refuses(&self, input: &Request, _: &Path) -> Result<(), Failure> {
+        self.0.refuses(&input.url)
     }
 
     fn asks(&self, input: &Request, _: &Path) -> Option<String> {
@@ -284,7 +299,7 @@ impl NativeTool for FetchUrl {
         let fetched = self.0.get(&input.url, MOST).await?;
         let kind = fetched.kind();
         let size = fetched.bytes.len() as u64;
-        let content = content(kind.as_deref(), fetched.bytes, fetched.is_cut);
+        let content = content(kind.as_deref(), &fetched);
         Ok(Page {
             status: fetched.status,
             content_type: kind,
@@ -321,7 +336,7 @@ impl NativeTool for ToolHttpGet {
         let fetched = self.0.get(&input.url, MOST).await?;
         Ok(Got {
             status: fetched.status,
-            body: lossy(fetched.bytes, fetched.is_cut),
+            body: lossy(&fetched),
         })
     }
 }
@@ -348,10 +363,10 @@ fn answer(fetched: Fetched) -> Answer {
 
 /// What is said to be text is text, though some of its letters may be lost; of what nobody says anything,
 /// only what can be nothing else.
-fn content(kind: Option<&str>, bytes: Vec<u8>, is_cut: bool) -> Option<String> {
+fn content(kind: Option<&str>, fetched: &Fetched) -> Option<String> {
     match kind {
-        None => text(bytes, is_cut).ok(),
-        Some(kind) => is_textual(kind).then(|| lossy(bytes, is_cut)),
+        None => text(fetched.bytes.clone(), fetched.is_cut).ok(),
+        Some(kind) => is_textual(kind).then(|| lossy(fetched)),
     }
 }
 
@@ -363,9 +378,14 @@ fn is_textual(kind: &str) -> bool {
         || kind.ends_with("yaml")
 }
 
-/// The bytes as text, with a sign in the place of what is none.
-pub(super) fn lossy(bytes: Vec<u8>, is_cut: bool) -> String {
-    text(bytes, is_cut).unwrap_or_else(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+/// The bytes as text, in the letters they are said to be in, with a sign in the place of what is none.
+pub(super) fn lossy(fetched: &Fetched) -> String {
+    let bytes = &fetched.bytes;
+    match charset::of(fetched.charset().as_deref(), bytes) {
+        Some(charset) => charset.text(bytes),
+        None => text(bytes.clone(), fetched.is_cut)
+            .unwrap_or_else(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
+    }
 }
 
 /// The bytes as text, without half a character at a cut; or the bytes, when they are none.
@@ -385,14 +405,44 @@ mod tests {
 
     #[test]
     fn text_in_another_charset_is_text() {
-        let latin = b"caf\xe9".to_vec();
-        let given = |kind, bytes: &Vec<u8>| content(kind, bytes.clone(), false);
+        let given = |kind: Option<&str>, bytes: &[u8]| {
+            let headers = kind.map(|it| ("content-type".to_owned(), it.into()));
+            let fetched = Fetched {
+                status: 200,
+                headers: headers.into_iter().collect(),
+                bytes: bytes.to_vec(),
+                is_cut: false,
+            };
+            content(fetched.kind().as_deref(), &fetched)
+        };
+        let latin = b"caf\xe9 \x80";
+        for charset in ["iso-8859-1", "\"Windows-1252\"", "latin1"] {
+            let kind = format!("text/html; Charset={charset}");
+            assert_eq!(
+                given(Some(&kind), latin).as_deref(),
+                Some("café €"),
+                "{charset}"
+            );
+        }
+        let wide = [0x68, 0, 0xe9, 0, 0x3d, 0xd8, 0x00, 0xde];
         assert_eq!(
-            given(Some("text/html"), &latin).as_deref(),
+            given(Some("text/plain; charset=utf-16le"), &wide).as_deref(),
+            Some("hé😀")
+        );
+        let marked = [&[0xfe, 0xff, 0, 0x68][..], &[0, 0xe9]].concat();
+        assert_eq!(given(Some("text/plain"), &marked).as_deref(), Some("hé"));
+        let page = b"<html><head><meta charset='iso-8859-1'></head>caf\xe9";
+        assert!(given(Some("text/html"), page).unwrap().ends_with("café"));
+        assert_eq!(
+            given(Some("text/html"), b"caf\xe9").as_deref(),
             Some("caf\u{fffd}")
         );
-        assert_eq!(given(Some("image/png"), &latin), None);
-        assert_eq!(given(None, &latin), None);
-        assert_eq!(given(None, &b"x".to_vec()).as_deref(), Some("x"));
+        assert_eq!(
+            given(Some("text/html; charset=utf-8"), "é".as_bytes()).as_deref(),
+            Some("é")
+        );
+        assert_eq!(given(Some("image/png"), latin), None);
+        assert_eq!(given(None, latin), None);
+        assert_eq!(given(None, b"x").as_deref(), Some("x"));
     }
 }

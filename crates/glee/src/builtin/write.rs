@@ -57,6 +57,10 @@ impl NativeTool for WriteFile {
         )
     }
 
+    fn refuses(&self, input: &Input, workspace: &Path) -> Result<(), Failure> {
+        unchangeable(&self.0, workspace, &input.path)
+    }
+
     fn asks(&self, input: &Input, workspace: &Path) -> Option<String> {
         replaces(&self.0, workspace, &input.path)
     }
@@ -94,6 +98,11 @@ impl NativeTool for ToolFileWrite {
             "tool_file_write",
             "Write a text to a file of the project; a person is asked before one is replaced.",
         )
+        .needs_exactly(&["fs:write"])
+    }
+
+    fn refuses(&self, input: &Text, workspace: &Path) -> Result<(), Failure> {
+        unchangeable(&self.0, workspace, &input.path)
     }
 
     fn asks(&self, input: &Text, workspace: &Path) -> Option<String> {
@@ -121,6 +130,12 @@ fn about(name: &str, description: &str) -> About {
         .reads(&["."])
         .writes(&["."])
         .tags(&["files"])
+}
+
+/// Why nothing may be put there at all.
+pub(super) fn unchangeable(ground: &Ground, root: &Path, path: &str) -> Result<(), Failure> {
+    let workspace = Workspace::open(root, ground)?;
+    workspace.changeable(path).map(|_| ())
 }
 
 /// Why a person must agree: there is something already. Who cannot be told need not be asked: the write

@@ -34,7 +34,34 @@ pub(super) fn settings(wire: WireBuiltins, node: &Node, problems: &mut Vec<Probl
         model,
         docker: wire.docker,
         registries: wire.registries.map(|it| hosts(it, "/builtins/registries")),
+        programs: programs(wire.programs, node, problems),
     }
+}
+
+/// Whole paths, or from the person's home.
+fn programs(given: Vec<String>, node: &Node, problems: &mut Vec<Problem>) -> Vec<PathBuf> {
+    let mut directories = Vec::new();
+    for (at, text) in given.iter().enumerate() {
+        let path = match (text.strip_prefix("~/"), std::env::home_dir()) {
+            (Some(rest), Some(home)) => home.join(rest),
+            _ => PathBuf::from(text),
+        };
+        // A home holds more than programs, and the root everything.
+        let is_too_much = std::env::home_dir().is_some_and(|home| home.starts_with(&path));
+        if path.is_absolute() && !is_too_much {
+            directories.push(path);
+            continue;
+        }
+        let message = match is_too_much {
+            true => format!(
+                "`{text}` holds more than programs; name the directory they were installed to"
+            ),
+            false => format!("`{text}` is no directory: it begins with `/` or `~/`"),
+        };
+        let place = node.place_of(&format!("/builtins/programs/{at}"));
+        problems.push(Problem::error("programs", place, message));
+    }
+    directories
 }
 
 fn search(wire: WireSearch, node: &Node, problems: &mut Vec<Problem>) -> Option<Search> {
@@ -105,6 +132,9 @@ pub(super) struct WireBuiltins {
     /// Hosts that packages come from, for install_package; those of PyPI, npm, crates.io and Go unless given.
     #[serde(default)]
     registries: Option<Vec<String>>,
+    /// Directories with programs beside the system's, such as `~/.rustup/toolchains/stable-x86_64-unknown-linux-gnu`. Programs are looked for in their `bin`, or in themselves, and may read what is in them.
+    #[serde(default)]
+    programs: Vec<String>,
 }
 
 /// Who searches the web for web_search; nobody unless given.

@@ -15,7 +15,9 @@ use glee_sandbox::{Confinement, Limits, Network, Profile, Sandbox, State, Streng
 
 use super::egress::Egress;
 use super::entrypoint::find_entrypoint;
+use super::place::PATH;
 use super::python::{find_interpreter, module_files};
+use super::repositories;
 
 /// glee's own directory, below a project's root.
 const OWN: &str = ".glee";
@@ -33,6 +35,8 @@ pub struct Cage {
     egress: Arc<Egress>,
     /// Directories that no grant opens.
     hidden: Arc<[PathBuf]>,
+    /// Directories with programs beside the system's.
+    programs: Arc<[PathBuf]>,
     known: Arc<Mutex<HashMap<Profile, Strength>>>,
     asking: Arc<tokio::sync::Mutex<()>>,
 }
@@ -49,17 +53,43 @@ impl Cage {
             confinement,
             egress: Arc::new(egress),
             hidden: hidden.into(),
+            programs: Arc::new([]),
             known: Arc::default(),
             asking: Arc::default(),
         }
     }
 
-    /// The same for programs that are never run unconfined, whatever the config puts up with.
-    pub(crate) fn strict(&self) -> Cage {
+    /// The same for programs that are never run unconfined, whatever the config puts up with; those of these
+    /// directories among them.
+    pub(crate) fn strict(&self, programs: &[PathBuf]) -> Cage {
         Cage {
             confinement: Confinement::Required,
+            programs: programs.into(),
             ..self.clone()
         }
+    }
+
+    /// Where programs are looked for: first in what the project names, then in the system.
+    pub(super) fn path(&self) -> String {
+        let of = |it: &PathBuf| match it.join("bin") {
+            bin if bin.is_dir() => bin,
+            _ => it.clone(),
+        };
+        let named = self.programs.iter().map(|it| of(it).display().to_string());
+        let all: Vec<String> = named.chain([PATH.to_owned()]).collect();
+        all.join(":")
+    }
+
+    /// Whether a program that stands here can be started: with what its links lead to, it is in the project, the
+    /// system's, or one of those that the project names.
+    pub(crate) fn can_start(&self, program: &Path, root: &Path) -> bool {
+        let Ok(real) = program.canonicalize() else {
+            return false;
+        };
+        let named = self.programs.iter().map(|it| self::real(it));
+        real.starts_with(root)
+            || is_system(&real)
+            || named.into_iter().any(|it| real.starts_with(it))
     }
 
     /// Starts what will hold a tool, for a call that is about to come. Nothing of the tool runs yet.
@@ -68,7 +98,7 @@ impl Cage {
             return;
         }
         // The call itself will say what is wrong.
-        if let Ok(profile) = self.profile(spec, root) {
+        if let Ok(profile) = self.profile(spec, root).await {
             let _ = self.strength(profile).await;
         }
     }
@@ -104,7 +134,7 @@ impl Cage {
 
     /// What holds a tool on this machine.
     pub async fn explain(&self, spec: &ToolSpec, root: &Path) -> Result<Explained, Failure> {
-        let profile = self.profile(spec, root)?;
+        let profile = self.profile(spec, root).await?;
         let strength = self.strength(profile.clone()).await?;
         Ok(Explained {
             network: match &profile.network {
@@ -128,7 +158,7 @@ impl Cage {
 
     /// Whether anything holds a tool to its permissions here, whatever the config puts up with.
     pub async fn can_hold(&self, spec: &ToolSpec, root: &Path) -> bool {
-        let Ok(profile) = self.profile(spec, root) else {
+        let Ok(profile) = self.profile(spec, root).await else {
             return false;
         };
         let strength = self.strength(profile).await;
@@ -157,12 +187,33 @@ impl Cage {
         })
     }
 
-    /// The same for every call of a tool, so that warm launchers can be shared.
-    pub(super) fn profile(&self, spec: &ToolSpec, root: &Path) -> Result<Profile, Failure> {
+    /// The same for every call of a tool, so that warm launchers can be shared; until a repository comes or goes
+    /// below what it may write.
+    pub(super) async fn profile(&self, spec: &ToolSpec, root: &Path) -> Result<Profile, Failure> {
+        let mut profile = self.lasting(spec, root)?;
+        // What a person wrote is trusted with repositories. To look for them takes its time with each call.
+        if spec.origin == Origin::User || profile.write.is_empty() {
+            return Ok(profile);
+        }
+        let writable = profile.write.clone();
+        let found = tokio::task::spawn_blocking(move || repositories::below(&writable)).await;
+        let found = found.map_err(|err| Failure::new(FailureKind::Internal, err.to_string()))??;
+        // The project's own is a matter of its own.
+        let own = root.join(GIT);
+        let is_named = |it: &PathBuf| profile.write.iter().any(|grant| grant.starts_with(it));
+        let others = found.into_iter().filter(|it| *it != own && !is_named(it));
+        let others: Vec<PathBuf> = others.collect();
+        profile.protect.extend(others);
+        Ok(profile)
+    }
+
+    /// What of it does not depend on what is in the directories.
+    fn lasting(&self, spec: &ToolSpec, root: &Path) -> Result<Profile, Failure> {
         let grant = spec.permissions.grant(root);
         let mut read = resolved(spec, &grant.read, "fs.read")?;
         let write = resolved(spec, &grant.write, "fs.write")?;
         read.extend(own_files(spec, root));
+        read.extend(self.programs.iter().filter_map(|it| it.canonicalize().ok()));
         read.retain(|it| !is_system(it));
         read.sort();
         read.dedup();

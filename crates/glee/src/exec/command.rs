@@ -43,8 +43,8 @@ pub(super) async fn run(
         Exit::Code(code) if command.exit_codes_ok.contains(&code) => {
             let truncated = finished.stdout.truncated();
             Ok(Raw {
-                body: Body::Bytes(finished.stdout.bytes),
                 truncated,
+                ..Raw::from(Body::Bytes(finished.stdout.bytes))
             })
         }
         _ => Err(process::bad_exit(call, &finished)),

@@ -57,6 +57,11 @@ impl Entrypoint {
 /// With a `/` it is a path from the project's root or an absolute one; otherwise a program of the
 /// system. The caller's PATH has no say.
 pub fn find_entrypoint(root: &Path, entrypoint: &str) -> Result<Entrypoint, String> {
+    find_in(PATH, root, entrypoint)
+}
+
+/// The same, for programs of these directories.
+pub(super) fn find_in(path: &str, root: &Path, entrypoint: &str) -> Result<Entrypoint, String> {
     let runnable = |it: &Metadata| it.is_file() && it.permissions().mode() & 0o111 != 0;
     let open = |path| Entrypoint::look(path).ok();
     if entrypoint.contains('/') {
@@ -71,7 +76,7 @@ pub fn find_entrypoint(root: &Path, entrypoint: &str) -> Result<Entrypoint, Stri
             Some((opened, _)) => Ok(opened),
         };
     }
-    let found = PATH
+    let found = path
         .split(':')
         .filter_map(|it| open(Path::new(it).join(entrypoint)))
         .find(|(_, found)| runnable(found));
@@ -81,6 +86,6 @@ pub fn find_entrypoint(root: &Path, entrypoint: &str) -> Result<Entrypoint, Stri
             true => format!(
                 "there is no program `{entrypoint}`; for the file in the project write `./{entrypoint}`"
             ),
-            false => format!("there is no program `{entrypoint}` in {PATH}"),
+            false => format!("there is no program `{entrypoint}` in {path}"),
         })
 }

@@ -14,6 +14,7 @@ pub mod probe;
 mod process;
 mod program;
 mod python;
+mod repositories;
 mod streams;
 mod temporary;
 

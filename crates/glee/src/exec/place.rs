@@ -32,7 +32,21 @@ enum Scratch {
 impl Place {
     /// What the sandbox has made ready to answer whether it can hold the call waits for the call.
     pub(super) async fn make(call: &Admitted, cage: &Cage) -> Result<(Held, Place), Failure> {
-        let mut profile = cage.profile(call.spec(), call.root())?;
+        let profile = cage.profile(call.spec(), call.root()).await?;
+        Place::of(profile, cage).await
+    }
+
+    /// The same, where nothing can be written but what is gone afterwards.
+    pub(super) async fn reading(&self, cage: &Cage) -> Result<Place, Failure> {
+        let profile = Profile {
+            write: Vec::new(),
+            protect: Vec::new(),
+            ..self.profile.clone()
+        };
+        Ok(Place::of(profile, cage).await?.1)
+    }
+
+    async fn of(mut profile: Profile, cage: &Cage) -> Result<(Held, Place), Failure> {
         let strength = cage.strength(profile.clone()).await?;
         let scratch = match strength.tier {
             Tier::Full | Tier::FullWithoutCgroup => Scratch::OfSandbox,

@@ -1,7 +1,7 @@
 //! A program that a function of glee's own starts: held like any command, and told what it said.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use glee_core::admit::Admitted;
@@ -9,7 +9,7 @@ use glee_core::outcome::{Failure, FailureKind, Held, Truncated};
 use glee_sandbox::Exit;
 
 use super::cage::Cage;
-use super::entrypoint::find_entrypoint;
+use super::entrypoint::find_in;
 use super::place::{self, Place};
 use super::process::{self, Job, invalid};
 use super::streams::{Captured, NOTES};
@@ -56,15 +56,32 @@ impl Cage {
 }
 
 impl Cell<'_> {
+    /// Whether a program that stands here can be started.
+    pub(crate) fn can_start(&self, program: &Path) -> bool {
+        self.cage.can_start(program, self.call.root())
+    }
+
+    /// The same, where nothing can be written but what is gone afterwards.
+    pub(crate) async fn reading(&self) -> Result<Cell<'_>, Failure> {
+        let Cell { cage, call, place } = self;
+        let place = place.reading(cage).await?;
+        Ok(Cell { cage, call, place })
+    }
+
     pub(crate) async fn run(&self, program: Program) -> Result<Ended, Failure> {
         let Cell { cage, call, place } = self;
         let (name, args) = program
             .words
             .split_first()
             .ok_or_else(|| invalid("there is no program to run".to_owned()))?;
-        let entrypoint = find_entrypoint(call.root(), name)
-            .map_err(|why| Failure::new(FailureKind::ExecutionError, why))?;
+        let path = cage.path();
+        let entrypoint = find_in(&path, call.root(), name).map_err(|why| {
+            let hint = "a person lists where it is installed under `builtins.programs` in .glee/config.yml";
+            Failure::new(FailureKind::ExecutionError, why).hint(hint)
+        })?;
         let mut env = place::environment(call, &[], place.scratch(), NOTES)?;
+        env.retain(|(known, _)| known != "PATH");
+        env.push(("PATH".into(), path.into()));
         for (name, value) in program.env {
             if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
                 let name = name.escape_debug();

@@ -14,13 +14,12 @@ use glee_core::outcome::Failure;
 use glee_core::rule::sensitive;
 use ignore::Match as Verdict;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
-use regex::Regex;
 use rustix::fs::{AtFlags, FileType, OFlags};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::list::{below, names};
-use super::super::text::{Case, invalid, pattern};
+use super::super::pattern::{Case, Pattern, TooLong, invalid};
 use super::super::workspace::{DEEPEST, Ground, Links, Workspace, shown};
 use super::super::{Stop, blocking};
 use crate::native::{About, Context, NativeTool};
@@ -30,6 +29,8 @@ const LARGEST: u64 = 4 << 20;
 /// Larger files leave nothing out, and neither do more lines.
 const LARGEST_IGNORE: u64 = 1 << 20;
 const MOST_PATTERNS: usize = 5_000;
+/// Bytes of a line that leaves something out. No path that is searched has more.
+const LONGEST_PATTERN: usize = 1 << 10;
 /// What says what is left out of a directory, the last word last.
 const IGNORES: &[&str] = &[".gitignore", ".ignore"];
 /// Letters of a line that are shown.
@@ -64,7 +65,7 @@ fn fifty() -> usize {
     50
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Mode {
     #[default]
@@ -75,7 +76,7 @@ enum Mode {
 #[derive(Serialize, JsonSchema)]
 pub(in super::super) struct Output {
     matches: Vec<Match>,
-    /// Whether there are more
+    /// Whether there are more, or may be: in a line that is too long for the pattern
     truncated: bool,
 }
 
@@ -142,10 +143,10 @@ fn search(project: &Project<'_>, input: &Input) -> Result<Output, Failure> {
                 Case::Told
             };
             let wanted = Wanted {
-                line: pattern(&input.query, case)?,
+                line: Pattern::new(&input.query, case)?,
                 anywhere: anywhere(&input.query, case),
             };
-            Ok(lines(&mut each, &wanted, input.max_results))
+            Ok(lines(&mut each, &wanted, input.max_results, project.stop))
         }
         Mode::Words => {
             let words = words(&input.query);
@@ -250,12 +251,39 @@ impl Walk<'_> {
             return;
         };
         let mut builder = GitignoreBuilder::new(self.project.root.join(directory));
-        for line in text.lines().take(MOST_PATTERNS) {
+        let lines = text.lines().take(MOST_PATTERNS);
+        for line in lines.filter(|it| it.len() <= LONGEST_PATTERN) {
             // A line that is no pattern leaves nothing out.
-            let _ = builder.add_line(None, line);
+            let _ = builder.add_line(None, &literal_braces(line));
         }
         self.ignores.extend(builder.build().ok());
     }
+}
+
+/// A line of a `.gitignore` as globs have it: for git braces stand for themselves, for globs they hold choices, each
+/// of which may hold others. In a class of letters they stand for themselves in both.
+fn literal_braces(line: &str) -> String {
+    let mut escaped = String::with_capacity(line.len());
+    let mut letters = line.chars();
+    let mut class: Option<usize> = None;
+    while let Some(letter) = letters.next() {
+        match (letter, class) {
+            ('\\', None) => {
+                escaped.push(letter);
+                escaped.extend(letters.next());
+                continue;
+            }
+            ('{' | '}', None) => escaped.push('\\'),
+            ('[', None) => class = Some(0),
+            // One that comes first is a letter of the class.
+            (']', Some(1..)) => class = None,
+            ('!' | '^', Some(0)) => {}
+            (_, Some(seen)) => class = Some(seen + 1),
+            _ => {}
+        }
+        escaped.push(letter);
+    }
+    escaped
 }
 
 /// All of a regular file that is text and not too large.
@@ -281,13 +309,13 @@ fn text(project: &Project<'_>, path: &Path) -> Option<String> {
 /// A pattern for a line; and one that is in a text wherever a line of it has the other, when there is one. To look at
 /// a text as a whole is much faster.
 struct Wanted {
-    line: Regex,
-    anywhere: Option<Regex>,
+    line: Pattern,
+    anywhere: Option<Pattern>,
 }
 
 /// Not for patterns that speak of the beginning and the end of all, or of how they are read; nor for texts where a
 /// line may end otherwise than by `\n`.
-fn anywhere(query: &str, case: Case) -> Option<Regex> {
+fn anywhere(query: &str, case: Case) -> Option<Pattern> {
     let sets_flags = query
         .split("(?")
         .skip(1)
@@ -295,23 +323,31 @@ fn anywhere(query: &str, case: Case) -> Option<Regex> {
     if sets_flags || query.contains("\\A") || query.contains("\\z") {
         return None;
     }
-    pattern(&format!("(?m:{query})"), case).ok()
+    Pattern::new(&format!("(?m:{query})"), case).ok()
 }
 
-fn lines(each: &mut Each<'_>, wanted: &Wanted, most: usize) -> Output {
+fn lines(each: &mut Each<'_>, wanted: &Wanted, most: usize, stop: &Stop) -> Output {
     let mut output = Output {
         matches: Vec::new(),
         truncated: false,
     };
     let _ = each(&mut |path, text| {
-        let has_none = |it: &Regex| !it.is_match(text) && !text.contains('\r');
+        let has_none = |it: &Pattern| matches!(it.is_in(text), Ok(false)) && !text.contains('\r');
         if wanted.anywhere.as_ref().is_some_and(has_none) {
             return ControlFlow::Continue(());
         }
         // Line by line: what a pattern says of a beginning and an end, it says of a line's.
         for (at, line) in text.lines().enumerate() {
-            if !wanted.line.is_match(line) {
-                continue;
+            if stop.is_set() {
+                return ControlFlow::Break(());
+            }
+            match wanted.line.is_in(line) {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(TooLong) => {
+                    output.truncated = true;
+                    continue;
+                }
             }
             if output.matches.len() == most {
                 output.truncated = true;
@@ -382,15 +418,15 @@ fn ranked(each: &mut Each<'_>, wanted: &[String], most: usize) -> Output {
 }
 
 /// What is in every line that has one of the words. What is not ASCII has small letters that no pattern knows.
-fn hint(wanted: &[String]) -> Option<Regex> {
+fn hint(wanted: &[String]) -> Option<Pattern> {
     let is_plain = wanted.iter().all(|it| it.is_ascii());
     is_plain
-        .then(|| pattern(&wanted.join("|"), Case::Ignored).ok())
+        .then(|| Pattern::new(&wanted.join("|"), Case::Ignored).ok())
         .flatten()
 }
 
-fn page(path: PathBuf, text: &str, wanted: &[String], hint: Option<&Regex>) -> Option<Page> {
-    let has_some = |text: &str| hint.is_none_or(|it| it.is_match(text));
+fn page(path: PathBuf, text: &str, wanted: &[String], hint: Option<&Pattern>) -> Option<Page> {
+    let has_some = |text: &str| hint.is_none_or(|it| it.is_in(text).unwrap_or(true));
     let places: HashMap<&str, usize> = wanted
         .iter()
         .enumerate()
@@ -548,6 +584,29 @@ mod tests {
         let began = std::time::Instant::now();
         assert_eq!(found(&root, "x", None), ["a:1"]);
         assert!(began.elapsed() < std::time::Duration::from_secs(20));
+    }
+
+    /// Each brace that opens choices would take some of the stack: an overflow ends the process.
+    #[test]
+    fn braces_stand_for_themselves_however_many() {
+        let deep = format!("{}a{}\n", "{".repeat(30_000), "}".repeat(30_000));
+        let wide = format!("{}a{}\n", "{".repeat(500), "}".repeat(500));
+        let lines = "{a,b}\n\\{c\\}\nd{e\n[{]x\n[]{]y\n";
+        let ignore = format!("{deep}{wide}{lines}");
+        let names = ["a", "b", "{a,b}", "{c}", "d{e", "{x", "{y", "z"];
+        let mut files: Vec<(&str, &str)> = names.iter().map(|it| (*it, "x")).collect();
+        files.push((".gitignore", &ignore));
+        let (_home, root) = scene(&files);
+        assert_eq!(found(&root, "x", None), ["a:1", "b:1", "z:1"]);
+        // git says so, too.
+        let git = |words: &[&str]| {
+            let mut git = std::process::Command::new("git");
+            git.args(words).current_dir(&root).output().unwrap().stdout
+        };
+        git(&["init", "-q"]);
+        let words: Vec<&str> = ["check-ignore", "--"].into_iter().chain(names).collect();
+        let left_out = String::from_utf8(git(&words)).unwrap();
+        assert_eq!(left_out.lines().collect::<Vec<_>>(), names[2..7]);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use glee_core::outcome::{Failure, FailureKind};
 use glee_core::permission::Network;
+use glee_core::rule::sensitive;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +21,9 @@ use crate::native::About;
 
 /// git is quick, also in a large repository.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Each is an argument of git's.
+const MOST_LEFT_OUT: usize = 1000;
 
 /// Whoever owns the repository, it is in the sandbox; and git must not ask anybody.
 const START: &[&str] = &[
@@ -35,8 +39,20 @@ const START: &[&str] = &[
     "core.quotepath=false",
 ];
 
-/// Where git is only asked, it neither locks anything nor runs hooks.
-const ASK: &[&str] = &["--no-optional-locks", "-c", "core.hooksPath=/dev/null"];
+const NO_HOOKS: &[&str] = &["-c", "core.hooksPath=/dev/null"];
+
+/// Where git is only asked, it locks nothing either.
+const ASK: &[&str] = &["--no-optional-locks"];
+
+/// What runs before a commit, in the order git has it, with the message in a file that goes with the sandbox. The
+/// message that came of it is all that is said; git itself is what the words after it are.
+const HOOKS: &str = r#"message="$TMPDIR/COMMIT_EDITMSG"
+cat > "$message"
+"$@" hook run --ignore-missing pre-commit >&2 &&
+"$@" hook run --ignore-missing prepare-commit-msg -- "$message" message >&2 &&
+"$@" hook run --ignore-missing commit-msg -- "$message" >&2 &&
+cat "$message"
+"#;
 
 /// What a tool may do that only asks git. Of a worktree, the repository is elsewhere.
 fn asking(name: &str, description: &str, outside: &[String]) -> About {
@@ -56,7 +72,7 @@ fn with_project(outside: &[String]) -> Vec<&str> {
 
 async fn ask(site: &Site<'_>, asked: Vec<String>) -> Result<Ended, Failure> {
     let what = format!("git {}", asked[0]);
-    let words = words(ASK).into_iter().chain(asked).collect();
+    let words = [words(ASK), words(NO_HOOKS), asked].concat();
     succeeded(&what, run(site, words).await?)
 }
 
@@ -133,6 +149,7 @@ impl Confined for GitStatus {
         Ok(Told {
             output: state(&ended.stdout),
             truncated: ended.truncated,
+            warnings: Vec::new(),
         })
     }
 }
@@ -192,28 +209,77 @@ impl Confined for GitDiff {
     fn about(&self) -> About {
         asking(
             "git_diff",
-            "Show how files of the project differ from a commit.",
+            "Show how files of the project differ from a commit; those that hold secrets are left out.",
             &self.0,
         )
     }
 
     async fn run(&self, input: Compared, site: Site<'_>) -> Result<Told<Difference>, Failure> {
-        let mut words = words(&["diff", "--no-color", "--no-ext-diff", "--no-textconv"]);
-        words.extend(input.staged.then(|| "--cached".to_owned()));
         let commit = match input.commit {
             // Without a word git takes what is staged; what is staged it compares with the last commit.
             None if !input.staged => Some(last(&site).await?),
-            commit => commit,
+            None => None,
+            Some(given) => Some(commit(&site, &given).await?),
         };
-        words.extend(revision(commit));
-        words.push("--".to_owned());
-        words.extend(paths(&site, &input.paths)?);
-        let ended = ask(&site, words).await?;
+        let asked = |how: &[&str]| {
+            let staged = input.staged.then(|| "--cached".to_owned());
+            let end = ["--".to_owned()];
+            let mut asked = words(&["diff", "--no-color", "--no-ext-diff", "--no-textconv"]);
+            asked.extend(words(how));
+            asked.extend(
+                staged
+                    .into_iter()
+                    .chain(revision(commit.clone()))
+                    .chain(end),
+            );
+            asked
+        };
+        let paths = paths(&site, &input.paths)?;
+        let names = [asked(&["--name-only", "--no-renames", "-z"]), paths.clone()].concat();
+        let secret = secret(&site, ask(&site, names).await?)?;
+        let left_out = secret.iter().map(|it| format!(":(exclude,literal){it}"));
+        let ended = ask(&site, [asked(&[]), paths, left_out.collect()].concat()).await?;
         Ok(Told {
             output: Difference { diff: ended.stdout },
             truncated: ended.truncated,
+            warnings: match secret.len() {
+                0 => Vec::new(),
+                1 => vec!["one file that holds secrets is left out".to_owned()],
+                count => vec![format!("{count} files that hold secrets are left out")],
+            },
         })
     }
+}
+
+/// The hash of a commit that is named. A name may lead to a file as well, past all that is said of paths.
+async fn commit(site: &Site<'_>, given: &str) -> Result<String, Failure> {
+    let mut asked = words(&["rev-parse", "--verify", "--quiet", "--end-of-options"]);
+    asked.push(format!("{given}^{{commit}}"));
+    let found = run(site, asked).await?;
+    let hash = found.stdout.trim();
+    let is_hash = !hash.is_empty() && hash.bytes().all(|it| it.is_ascii_hexdigit());
+    match found.code == 0 && is_hash {
+        true => Ok(hash.to_owned()),
+        false => {
+            let message = format!("`{}` names no commit", given.escape_debug());
+            Err(Failure::new(FailureKind::InvalidInput, message)
+                .hint("give a hash, a branch or a tag; `git_log` lists commits"))
+        }
+    }
+}
+
+/// Files that differ and that no tool shows.
+fn secret(site: &Site<'_>, names: Ended) -> Result<Vec<String>, Failure> {
+    let changed = names.stdout.split('\0').filter(|it| !it.is_empty());
+    let secret = changed.filter(|it| sensitive::holds_secrets(&site.root().join(it)));
+    let secret: Vec<String> = secret.map(str::to_owned).collect();
+    // What was not looked at is not shown.
+    if names.truncated.is_some() || secret.len() > MOST_LEFT_OUT {
+        let message = "too many files differ to leave out those that hold secrets";
+        return Err(Failure::new(FailureKind::ExecutionError, message)
+            .hint("name some of them with `paths`"));
+    }
+    Ok(secret)
 }
 
 /// The last commit; before the first one, the tree that holds nothing.
@@ -296,6 +362,7 @@ impl Confined for GitLog {
                 commits: commits.collect(),
             },
             truncated: ended.truncated,
+            warnings: Vec::new(),
         })
     }
 }
@@ -332,12 +399,18 @@ impl Confined for GitCommit {
         let written: Vec<&str> = self.written.iter().map(String::as_str).collect();
         about(
             "git_commit",
-            "Make a commit of what is staged, and of the paths that are named; a person is always asked. Hooks run, and change no files.",
+            "Make a commit of what is staged, and of the paths that are named; a person is always asked. Hooks run, and can change nothing but the message.",
             &Network::None,
         )
         .reads(&with_project(&self.outside))
         .writes(&written)
         .tags(&["git"])
+    }
+
+    fn refuses(&self, _: &Message, workspace: &Path) -> Result<(), Failure> {
+        Repository::of(workspace)
+            .map(|_| ())
+            .ok_or_else(no_repository)
     }
 
     fn asks(&self, input: &Message, _: &Path) -> Option<String> {
@@ -354,14 +427,14 @@ impl Confined for GitCommit {
         let (root, home) = (site.root().to_owned(), site.home().map(Path::to_owned));
         let begin = move |_: &Stop| Draft::begin(repository, &root, home.as_deref());
         let draft = blocking(begin).await?;
-        let act = async |words: Vec<String>| act(&site, &draft, words).await;
+        let act = async |words: Vec<String>, stdin: &str| act(&site, &draft, words, stdin).await;
         if !input.paths.is_empty() {
             let mut words = words(&["add", "--"]);
             words.extend(paths(&site, &input.paths)?);
-            act(words).await?;
+            act(words, "").await?;
         }
-        let message = format!("--message={}", input.message);
-        let committed = act(vec!["commit".to_owned(), message]).await;
+        let message = hooks(&site, &draft, input.message).await?;
+        let committed = act(words(&["commit", "--file=-"]), &message).await;
         let committed = committed.map_err(|failure| {
             let said = failure.details.get("stderr").and_then(|it| it.as_str());
             match said.is_some_and(|it| it.contains("Please tell me who you are")) {
@@ -369,20 +442,65 @@ impl Confined for GitCommit {
                 false => failure,
             }
         })?;
-        let hash = act(words(&["rev-parse", "HEAD"])).await?;
+        let hash = act(words(&["rev-parse", "HEAD"]), "").await?;
         let hash = hash.stdout.trim().to_owned();
         let made = hash.clone();
         blocking(move |_| draft.finish(&made)).await?;
-        Ok(Made {
-            hash,
-            summary: committed.stdout.trim().to_owned(),
-        }
-        .into())
+        Ok(Told {
+            warnings: after(&site).await.into_iter().collect(),
+            ..Told::from(Made {
+                hash,
+                summary: committed.stdout.trim().to_owned(),
+            })
+        })
     }
 }
 
+/// Whoever can write a hook's file decides what it does; so it runs where it can write nothing, and what may write
+/// runs no hook. Gives the message as they leave it.
+async fn hooks(site: &Site<'_>, draft: &Draft, message: String) -> Result<String, Failure> {
+    let mut env = draft.environment(site.root());
+    env.push(("GIT_EDITOR".to_owned(), ":".to_owned()));
+    let program = Program {
+        words: [words(&["sh", "-c", HOOKS, "sh"]), words(START)].concat(),
+        cwd: site.root().to_owned(),
+        env,
+        stdin: format!("{message}\n"),
+        timeout: PATIENCE,
+    };
+    let ended = succeeded("a hook of the repository", site.run_reading(program).await?)?;
+    Ok(ended.stdout)
+}
+
+/// The hook that runs when the commit is made: whatever it does, that stays.
+async fn after(site: &Site<'_>) -> Option<String> {
+    let hook = words(&["hook", "run", "--ignore-missing", "post-commit"]);
+    let program = Program {
+        words: [words(START), hook].concat(),
+        cwd: site.root().to_owned(),
+        env: Vec::new(),
+        stdin: String::new(),
+        timeout: PATIENCE,
+    };
+    let ended = site.run_reading(program).await;
+    let failed = ended
+        .and_then(|it| succeeded("the hook `post-commit`", it))
+        .err()?;
+    let said = failed.details.get("stderr").and_then(|it| it.as_str());
+    let said = said.unwrap_or_default().trim();
+    Some(format!(
+        "the commit is made, but {}: {said}",
+        failed.message
+    ))
+}
+
 /// Runs git where a commit is being made. It tidies nothing up meanwhile: that needs more than a commit.
-async fn act(site: &Site<'_>, draft: &Draft, asked: Vec<String>) -> Result<Ended, Failure> {
+async fn act(
+    site: &Site<'_>,
+    draft: &Draft,
+    asked: Vec<String>,
+    stdin: &str,
+) -> Result<Ended, Failure> {
     let what = format!("git {}", asked[0]);
     let quiet = [
         "-c",
@@ -393,14 +511,10 @@ async fn act(site: &Site<'_>, draft: &Draft, asked: Vec<String>) -> Result<Ended
         "core.splitIndex=false",
     ];
     let program = Program {
-        words: words(START)
-            .into_iter()
-            .chain(words(&quiet))
-            .chain(asked)
-            .collect(),
+        words: [words(START), words(NO_HOOKS), words(&quiet), asked].concat(),
         cwd: site.root().to_owned(),
         env: draft.environment(site.root()),
-        stdin: String::new(),
+        stdin: stdin.to_owned(),
         timeout: PATIENCE,
     };
     succeeded(&what, site.run(program).await?)

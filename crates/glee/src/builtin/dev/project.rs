@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::confined::{Confined, Site, Told, about, succeeded};
-use super::super::text::invalid;
+use super::super::pattern::invalid;
 use super::super::workspace::shown;
 use crate::exec::{Ended, Program};
 use crate::native::About;
@@ -95,19 +95,52 @@ fn owned(words: &[&str]) -> Vec<String> {
 /// The environment that a Python project keeps its packages in, where there is one.
 const ENVIRONMENT: &str = ".venv/bin";
 
-/// The words of a program, which is the project's own where its environment has it.
-fn of_project(site: &Site<'_>, words: &[&str]) -> Vec<String> {
+/// A program with its words, and what there is to say of the choice.
+struct Choice {
+    words: Vec<String>,
+    warning: Option<String>,
+}
+
+/// The project's own program where its environment has it and it can be started. An environment is what its link says;
+/// nobody opens a directory because a link leads there.
+fn of_project(site: &Site<'_>, words: &[&str]) -> Choice {
     let mut words = owned(words);
     let name = match words[0].as_str() {
         "python3" => "python",
         "ruff" => "ruff",
-        _ => return words,
+        _ => {
+            let warning = None;
+            return Choice { words, warning };
+        }
     };
     let own = format!("{ENVIRONMENT}/{name}");
-    if site.root().join(&own).exists() {
-        words[0] = own;
+    let mut warning = None;
+    // Whatever stands in an environment is started by its python.
+    match stranger(site) {
+        Some(python) => {
+            warning = Some(format!(
+                "`{}` is used instead of the project's own: {python}",
+                words[0]
+            ))
+        }
+        None if site.can_start(&site.root().join(&own)) => words[0] = own,
+        None => {}
     }
-    words
+    Choice { words, warning }
+}
+
+/// Why the python of the project's environment cannot be started, if there is one that cannot.
+fn stranger(site: &Site<'_>) -> Option<String> {
+    let own = format!("{ENVIRONMENT}/python");
+    let path = site.root().join(&own);
+    let is_there = path.symlink_metadata().is_ok();
+    (is_there && !site.can_start(&path)).then(|| {
+        let real = path.canonicalize().unwrap_or(path);
+        format!(
+            "`{own}` leads to `{}`, which programs cannot read; list the directory it was installed to under `builtins.programs` in .glee/config.yml",
+            real.display()
+        )
+    })
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -125,9 +158,14 @@ pub(in super::super) struct Run {
 }
 
 impl Run {
-    fn told(command: Vec<String>, ended: Ended) -> Told<Run> {
+    fn told(choice: Choice, ended: Ended) -> Told<Run> {
+        let Choice {
+            words: command,
+            warning,
+        } = choice;
         Told {
             truncated: ended.truncated,
+            warnings: warning.into_iter().collect(),
             output: Run {
                 command,
                 passed: ended.code == 0,
@@ -173,27 +211,27 @@ impl Confined for RunTests {
 
     async fn run(&self, input: Tests, site: Site<'_>) -> Result<Told<Run>, Failure> {
         let kind = kind(&site)?;
-        let mut words = of_project(&site, kind.test);
+        let mut choice = of_project(&site, kind.test);
         // Python has two ways, and one of them may not be there.
         if kind.test == PYTHON.test && has_pytest(&site).await {
-            words = of_project(&site, &["python3", "-m", "pytest", "-q"]);
+            choice = of_project(&site, &["python3", "-m", "pytest", "-q"]);
         }
         if let Some(filter) = input.filter {
             if filter.starts_with('-') {
                 return Err(invalid("`filter` cannot start with `-`".to_owned()));
             }
-            words.extend(owned(kind.filter));
-            words.push(filter);
+            choice.words.extend(owned(kind.filter));
+            choice.words.push(filter);
         }
         let timeout = Duration::from_secs_f64(input.timeout);
-        let ended = site.run_words(words.clone(), timeout).await?;
-        Ok(Run::told(words, ended))
+        let ended = site.run_words(choice.words.clone(), timeout).await?;
+        Ok(Run::told(choice, ended))
     }
 }
 
 async fn has_pytest(site: &Site<'_>) -> bool {
-    let words = of_project(site, &["python3", "-c", "import pytest"]);
-    let asked = site.run_words(words, Duration::from_secs(10)).await;
+    let choice = of_project(site, &["python3", "-c", "import pytest"]);
+    let asked = site.run_words(choice.words, Duration::from_secs(10)).await;
     asked.is_ok_and(|it| it.code == 0)
 }
 
@@ -254,7 +292,7 @@ impl Confined for FormatCode {
     }
 
     async fn run(&self, input: Format, site: Site<'_>) -> Result<Told<Run>, Failure> {
-        let words = match &input.path {
+        let choice = match &input.path {
             None => {
                 let kind = kind(&site)?;
                 of_project(&site, if input.check { kind.check } else { kind.format })
@@ -274,16 +312,16 @@ impl Confined for FormatCode {
                 let (_, format, check) = known.ok_or_else(|| {
                     invalid(format!("nothing is known that formats `{}`", shown(&path)))
                 })?;
-                let mut words = of_project(&site, if input.check { check } else { format });
+                let mut choice = of_project(&site, if input.check { check } else { format });
                 // With its directory it cannot be taken for an option.
-                words.push(format!("./{}", shown(&path)));
-                words
+                choice.words.push(format!("./{}", shown(&path)));
+                choice
             }
         };
         let ended = site
-            .run_words(words.clone(), Duration::from_secs(120))
+            .run_words(choice.words.clone(), Duration::from_secs(120))
             .await?;
-        Ok(Run::told(words, ended))
+        Ok(Run::told(choice, ended))
     }
 }
 
@@ -335,22 +373,33 @@ impl Confined for InstallPackage {
         .tags(&["code"])
     }
 
+    fn refuses(&self, input: &Packages, workspace: &Path) -> Result<(), Failure> {
+        if let Some(wrong) = input.packages.iter().find(|it| !is_name(it)) {
+            let message = format!("`{}` is no name of a package", wrong.escape_debug());
+            return Err(invalid(message));
+        }
+        match input.manager {
+            Some(_) => Ok(()),
+            None => manager(workspace).map(|_| ()),
+        }
+    }
+
     fn asks(&self, input: &Packages, _: &Path) -> Option<String> {
         Some(format!("it installs {}", input.packages.join(", ")))
     }
 
     async fn run(&self, input: Packages, site: Site<'_>) -> Result<Told<Run>, Failure> {
-        if let Some(wrong) = input.packages.iter().find(|it| !is_name(it)) {
-            let message = format!("`{}` is no name of a package", wrong.escape_debug());
-            return Err(invalid(message));
-        }
+        self.refuses(&input, site.root())?;
         let manager = match input.manager {
             Some(manager) => manager,
-            None => manager(&site)?,
+            None => manager(site.root())?,
         };
         let mut words = match manager {
             Manager::Pip => {
                 let python = format!("{ENVIRONMENT}/python");
+                if let Some(why) = stranger(&site) {
+                    return Err(Failure::new(FailureKind::ExecutionError, why));
+                }
                 if !site.root().join(&python).exists() {
                     let make = owned(&["python3", "-m", "venv", ".venv"]);
                     let made = site.run_words(make, Duration::from_secs(120)).await?;
@@ -386,12 +435,13 @@ impl Confined for InstallPackage {
             timeout: Duration::from_secs(600),
         };
         let ended = succeeded(&words[..2].join(" "), site.run(program).await?)?;
-        Ok(Run::told(words, ended))
+        let warning = None;
+        Ok(Run::told(Choice { words, warning }, ended))
     }
 }
 
-fn manager(site: &Site<'_>) -> Result<Manager, Failure> {
-    let there = |name: &str| site.root().join(name).exists();
+fn manager(root: &Path) -> Result<Manager, Failure> {
+    let there = |name: &str| root.join(name).exists();
     let known = [
         ("Cargo.toml", Manager::Cargo),
         ("go.mod", Manager::Go),

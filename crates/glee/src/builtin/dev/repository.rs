@@ -194,6 +194,7 @@ impl Draft {
         vec![
             set("GIT_DIR", &draft),
             set("GIT_WORK_TREE", root),
+            set("GIT_INDEX_FILE", &draft.join("index")),
             set("GIT_CONFIG_GLOBAL", &draft.join("person")),
         ]
     }

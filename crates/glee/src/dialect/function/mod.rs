@@ -112,6 +112,11 @@ pub fn export(format: Format, strict: bool, tools: &[(&ToolSpec, String)]) -> Ex
         if name != spec.name {
             remark("", &format!("it is called `{name}`"));
         }
+        if let Err(err) = spec.inputs.compile() {
+            let why = format!("inputs.schema{}: {}", err.pointer, err.reason);
+            remark("", &format!("it is left out: it cannot be used: {why}"));
+            continue;
+        }
         let mut told = told(format, strict, spec);
         if format == Format::Anthropic
             && strict
@@ -119,10 +124,8 @@ pub fn export(format: Format, strict: bool, tools: &[(&ToolSpec, String)]) -> Ex
             && let Ok(found) = &told.schema
             && !room.takes(&found.schema)
         {
-            told = Telling {
-                schema: plain::told(spec.inputs.source(), true),
-                not_strict: Some("one request may hold no more that is".to_owned()),
-            };
+            // What it is told stays the same: a call is read by that.
+            told.not_strict = Some("one request may hold no more that is".to_owned());
         }
         let Told { schema, losses, .. } = match told.schema {
             Ok(told) => told,

@@ -122,7 +122,7 @@ fn inputs(spec: &ToolSpec, node: &Node, problems: &mut Vec<Problem>) {
 fn examples(spec: &ToolSpec, node: &Node, problems: &mut Vec<Problem>) {
     for (at, example) in spec.examples.iter().enumerate() {
         let mut params = example.params.clone();
-        if let Err(err) = spec.inputs.fill_defaults(&mut params) {
+        if let Err(err) = spec.inputs.fill(&mut params) {
             let place = node.place_of(&format!("/examples/{at}/params"));
             problems.push(Problem::error(
                 "example-params",

@@ -40,6 +40,14 @@ impl Fetched {
         let kind = named.split(';').next().unwrap_or_default();
         Some(kind.trim().to_ascii_lowercase())
     }
+
+    /// The letters it is said to be written in.
+    pub(crate) fn charset(&self) -> Option<String> {
+        let named = self.headers.get("content-type")?.as_str()?;
+        let mut given = named.split(';').skip(1).filter_map(|it| it.split_once('='));
+        let (_, value) = given.find(|it| it.0.trim().eq_ignore_ascii_case("charset"))?;
+        Some(value.trim().trim_matches('"').to_owned())
+    }
 }
 
 /// Which hosts may be asked.
@@ -94,6 +102,15 @@ pub(crate) fn is_listed(listed: &Network, url: &Url) -> bool {
         allowed: None,
     };
     guard.check(url).is_ok()
+}
+
+/// Whether a URL may be asked at all. Names are not looked up for that.
+pub(crate) fn may_be_asked(hosts: &Hosts, url: &Url) -> Result<(), Failure> {
+    let guard = Guard {
+        network: hosts.network(url),
+        allowed: None,
+    };
+    guard.check(url).map(|_| ()).map_err(in_our_words)
 }
 
 /// A URL of an argument: http or https, and nothing that stands for a person.

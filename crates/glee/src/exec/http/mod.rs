@@ -35,7 +35,7 @@ use tokio::time::Instant;
 use auth::Credentials;
 use dial::{Clients, SystemLookup};
 pub(crate) use dial::{engine_client, own_client};
-pub(crate) use fetch::{Fetch, Fetched, Hosts, Others, is_listed, parse};
+pub(crate) use fetch::{Fetch, Fetched, Hosts, Others, is_listed, may_be_asked, parse};
 pub(super) use guard::Guard;
 use lost::Failed;
 use oauth::Tokens;
@@ -230,10 +230,7 @@ fn or_nothing(result: Result<Raw, Failure>, on_mismatch: OnMismatch) -> Result<R
             if on_mismatch == OnMismatch::Empty
                 && matches!(failure.kind, FailureKind::HttpError | FailureKind::Timeout) =>
         {
-            Ok(Raw {
-                body: Body::Nothing(failure.message),
-                truncated: None,
-            })
+            Ok(Body::Nothing(failure.message).into())
         }
         result => result,
     }

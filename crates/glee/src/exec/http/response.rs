@@ -39,8 +39,8 @@ pub(super) async fn read(http: &Http, call: &Admitted, answer: Answer) -> Result
     } else {
         let (bytes, truncated) = bounded(response, call.spec().limits.output_bytes).await?;
         Raw {
-            body: Body::Bytes(bytes),
             truncated,
+            ..Raw::from(Body::Bytes(bytes))
         }
     };
     Ok(match token {
@@ -70,13 +70,9 @@ pub(super) async fn bounded(
 }
 
 fn head(response: &Response) -> Raw {
-    Raw {
-        body: Body::Value(json!({
-            "status": response.status().as_u16(),
-            "headers": headers(response.headers()),
-        })),
-        truncated: None,
-    }
+    let status = response.status().as_u16();
+    let headers = headers(response.headers());
+    Body::Value(json!({"status": status, "headers": headers})).into()
 }
 
 pub(super) fn headers(headers: &HeaderMap) -> Map<String, Value> {

@@ -130,8 +130,8 @@ fn answer(call: &Admitted, finished: &Finished) -> Result<Raw, Failure> {
         };
         let truncated = answer.truncated();
         return Ok(Raw {
-            body: Body::Bytes(answer.bytes),
             truncated,
+            ..Raw::from(Body::Bytes(answer.bytes))
         });
     }
     let text = |key: &str| head[key].as_str().unwrap_or_default().to_owned();

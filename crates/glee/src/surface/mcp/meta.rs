@@ -173,7 +173,7 @@ pub(super) fn check(
         ));
     };
     // Ours hold no defaults that could fill without end.
-    let _ = tool.inputs.fill_defaults(&mut args);
+    let _ = tool.inputs.fill(&mut args);
     let violations = tool.inputs.violations(&Value::Object(args.clone()));
     if violations.is_empty() {
         return Ok(args);

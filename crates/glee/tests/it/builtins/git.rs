@@ -90,6 +90,53 @@ fn git_compares_with_the_last_commit() {
     assert!(diff(json!({"staged": true})).contains("\n-one\n+two\n"));
 }
 
+/// By whatever path: not by its name in a commit, and not among all that differs.
+#[test]
+fn git_shows_no_secrets() {
+    let scene = scene(ALL);
+    scene.write("a.txt", "one\n");
+    scene.write(".env", "TOKEN=before\n");
+    scene.write("sub/.env.local", "TOKEN=before\n");
+    git(&scene, &["init", "-q", "-b", "main"]);
+    git(&scene, &["add", "a.txt", ".env", "sub"]);
+    git(&scene, &["commit", "-q", "-m", "first"]);
+    git(&scene, &["tag", "v1"]);
+    let app = open(&scene, nobody());
+    scene.write("a.txt", "two\n");
+    scene.write(".env", "TOKEN=after\n");
+    git(&scene, &["mv", "sub/.env.local", "sub/moved"]);
+    let told = call(&app, "git_diff", json!({}), None).result.unwrap();
+    assert!(
+        told.value["diff"].as_str().unwrap().contains("+two"),
+        "{told:?}"
+    );
+    assert!(!told.value.to_string().contains("-TOKEN"), "{told:?}");
+    assert!(!told.value.to_string().contains("after"), "{told:?}");
+    assert_eq!(told.warnings, ["2 files that hold secrets are left out"]);
+    for commit in ["HEAD", "v1", "main", "HEAD~0"] {
+        let told = value(call(
+            &app,
+            "git_diff",
+            json!({"commit": commit, "paths": ["a.txt"]}),
+            None,
+        ));
+        assert!(told["diff"].as_str().unwrap().contains("+two"), "{told:?}");
+    }
+    for commit in ["HEAD:.env", ":.env", "HEAD:", "v1..HEAD", "--no-index", ""] {
+        let outcome = call(
+            &app,
+            "git_diff",
+            json!({"commit": commit, "paths": ["a.txt"]}),
+            None,
+        );
+        assert_eq!(
+            kind(&outcome),
+            FailureKind::InvalidInput,
+            "{commit}: {outcome:?}"
+        );
+    }
+}
+
 /// What a person's next `git status` runs is decided in there.
 #[test]
 fn what_is_gits_own_is_not_written() {
@@ -140,6 +187,38 @@ fn what_is_gits_own_is_not_written() {
         .current_dir(&plain.root)
         .output();
     assert!(!is_repository.unwrap().status.success());
+}
+
+/// Nor is what is git's own further down, also where it came after the first call.
+#[test]
+fn repositories_below_are_not_written_either() {
+    let scene = scene(ALL);
+    let app = open(&scene, Answer::Approved);
+    let deed = "echo x > vendor/lib/.git/hooks/post-commit; echo x >> sub/.git; rm -rf vendor/lib/.git; \
+        mv vendor/lib old; mv vendor old; mv sub old; touch vendor/lib/ran";
+    scene.write("deed.sh", deed);
+    let deed = "bash deed.sh";
+    scene.write("vendor/lib/a.txt", "one\n");
+    value(call(&app, "shell", json!({"command": "true"}), None));
+    git(&scene, &["init", "-q", "vendor/lib"]);
+    scene.write("sub/.git", "gitdir: ../nowhere\n");
+    let before = tree(&scene.root.join("vendor/lib/.git"));
+    for (tool, args) in [
+        ("shell", json!({"command": deed})),
+        ("tool_exec", json!({"cmd": deed})),
+        ("run_code", json!({"language": "bash", "code": deed})),
+    ] {
+        let outcome = call(&app, tool, args, None);
+        assert!(outcome.result.is_ok(), "{tool}: {outcome:?}");
+        assert!(
+            scene.root.join("vendor/lib/ran").exists(),
+            "{tool}: {outcome:?}"
+        );
+        fs::remove_file(scene.root.join("vendor/lib/ran")).unwrap();
+        assert_eq!(tree(&scene.root.join("vendor/lib/.git")), before, "{tool}");
+        let file = fs::read_to_string(scene.root.join("sub/.git")).unwrap();
+        assert_eq!(file, "gitdir: ../nowhere\n", "{tool}");
+    }
 }
 
 /// A filter of the repository's is run to tell what has changed; it can change nothing.
@@ -247,38 +326,98 @@ fn a_commit_leaves_what_git_leaves() {
     }
 }
 
-/// What a hook can write of git's own decides nothing.
+/// Hooks see all, and change nothing but the message, wherever they stand.
 #[test]
-fn a_commit_writes_no_more_than_a_commit_needs() {
-    let scene = repository();
-    let own = scene.root.join(".git");
-    let targets = "commondir config config.worktree hooks/x hooks/pre-commit info/attributes info/exclude modules/x \
-        objects/info/alternates worktrees/x HEAD index packed-refs description glee.txt";
-    let hook = format!(
-        "#!/bin/sh\ncd {0}\nfor it in {targets}; do mkdir -p $(dirname $it); echo x >> $it; done; touch ../made; \
-         mv hooks old; mv objects/info objects/old; ln hooks/pre-commit objects/hook; touch objects/ran\n",
-        own.display()
-    );
-    scene.write(".git/hooks/pre-commit", &hook);
-    let before = tree(&own);
-    let app = open(&scene, Answer::Approved);
-    value(call(&app, "git_commit", commit(), None));
-    assert!(own.join("objects/ran").exists(), "the hook did not run");
-    assert!(!scene.root.join("made").exists());
-    for (path, text) in &before {
-        // What glee itself brings up to date.
-        if path != "index"
-            && path != "logs/HEAD"
-            && !path.starts_with("refs/")
-            && !path.starts_with("logs/refs")
-        {
-            assert_eq!(tree(&own).get(path), Some(text), "{path}");
+fn hooks_write_nothing() {
+    for directory in [".git/hooks", ".husky"] {
+        let scene = repository();
+        if directory == ".husky" {
+            git(&scene, &["config", "core.hooksPath", ".husky"]);
         }
+        let own = scene.root.join(".git");
+        let targets = "commondir config hooks/x info/exclude modules/x objects/info/alternates objects/new refs/heads/new \
+            logs/HEAD worktrees/x HEAD index packed-refs glee/commit/HEAD glee/commit/commondir glee/commit/index";
+        let deed = format!(
+            "#!/bin/sh\ncd {0}\nfor it in {targets}; do mkdir -p $(dirname $it); echo x >> $it; done 2>/dev/null\n\
+             touch ../made; rm -rf objects/??; rm refs/heads/main; ln -s /etc/passwd refs/heads/link; mv hooks old\n",
+            own.display()
+        );
+        scene.write(
+            &format!("{directory}/pre-commit"),
+            &format!("{deed}git diff --cached --name-only >&2\n"),
+        );
+        scene.write(
+            &format!("{directory}/prepare-commit-msg"),
+            &format!("{deed}cd -; echo \"$2 $(git diff --cached --name-only)\" >> \"$1\"\n"),
+        );
+        scene.write(
+            &format!("{directory}/commit-msg"),
+            &format!("{deed}echo checked >> \"$1\"\n"),
+        );
+        scene.write(
+            &format!("{directory}/post-commit"),
+            &format!("{deed}git log -1 --format=%s >&2; exit 3\n"),
+        );
+        let before = tree(&own);
+        let app = open(&scene, Answer::Approved);
+        let outcome = call(&app, "git_commit", commit(), None).result.unwrap();
+        assert!(
+            outcome.warnings[0].contains("`post-commit` ended with code 3")
+                && outcome.warnings[0].contains("second"),
+            "{:?}",
+            outcome.warnings
+        );
+        let message = said(&scene, &["log", "-1", "--format=%B"]);
+        assert_eq!(message, "second\nmessage a.txt\nchecked");
+        assert!(!scene.root.join("made").exists());
+        let after = tree(&own);
+        for (path, text) in &before {
+            // What glee itself brings up to date.
+            if ![
+                "index",
+                "logs/HEAD",
+                "refs/heads/main",
+                "logs/refs/heads/main",
+            ]
+            .contains(&path.as_str())
+            {
+                assert_eq!(after.get(path), Some(text), "{path}");
+            }
+        }
+        for path in after.keys().filter(|it| !before.contains_key(*it)) {
+            let parts: Vec<&str> = path.split('/').collect();
+            assert!(
+                parts[0] == "objects" && parts[1].len() == 2,
+                "{path} is new"
+            );
+        }
+        assert_eq!(said(&scene, &["fsck", "--strict"]), "");
     }
-    for path in tree(&own).keys().filter(|it| !before.contains_key(*it)) {
-        let parts: Vec<&str> = path.split('/').collect();
-        let is_object = parts[0] == "objects" && parts[1].len() == 2;
-        assert!(is_object || path == "objects/ran", "{path} is new");
+}
+
+/// Each of them can say no.
+#[test]
+fn a_hook_refuses_a_commit() {
+    for hook in ["pre-commit", "prepare-commit-msg", "commit-msg"] {
+        let scene = repository();
+        scene.write(
+            &format!(".git/hooks/{hook}"),
+            "#!/bin/sh\necho not like this >&2\nexit 1\n",
+        );
+        let app = open(&scene, Answer::Approved);
+        let refused = call(&app, "git_commit", commit(), None).result.unwrap_err();
+        assert_eq!(refused.kind, FailureKind::ExecutionError, "{hook}");
+        assert!(
+            refused.details["stderr"]
+                .to_string()
+                .contains("not like this")
+        );
+        assert_eq!(said(&scene, &["rev-list", "--count", "HEAD"]), "1");
+        assert_eq!(
+            said(&scene, &["status", "--porcelain"]),
+            "M a.txt",
+            "{hook}"
+        );
     }
 }
 
@@ -432,14 +571,10 @@ fn a_file_opens_no_directory_that_knows_nothing_of_it() {
 /// What a repository links to is not taken for its own, whoever made it.
 #[test]
 fn links_in_a_repository_lead_nowhere() {
-    let secret = || {
+    for name in ["index", "HEAD", "config.worktree", "logs", "glee"] {
         let scene = repository();
         let secret = scene.root.with_file_name("secret");
         fs::write(&secret, "secret").unwrap();
-        (scene, secret)
-    };
-    for name in ["index", "HEAD", "config.worktree", "logs", "glee"] {
-        let (scene, secret) = secret();
         let path = scene.root.join(".git").join(name);
         let _ = fs::remove_file(&path);
         let _ = fs::remove_dir_all(&path);
@@ -450,16 +585,4 @@ fn links_in_a_repository_lead_nowhere() {
         assert_eq!(fs::read_to_string(&secret).unwrap(), "secret", "{name}");
         assert!(!scene.root.join(".git/index.lock").exists(), "{name}");
     }
-    // Nor what a hook puts in the place of the index.
-    let (scene, secret) = secret();
-    let hook = format!(
-        "#!/bin/sh\nrm -f \"$GIT_DIR/index\"\nln -s {} \"$GIT_DIR/index\"\n",
-        secret.display()
-    );
-    scene.write(".git/hooks/post-commit", &hook);
-    let before = fs::read(scene.root.join(".git/index")).unwrap();
-    let app = open(&scene, Answer::Approved);
-    let outcome = call(&app, "git_commit", commit(), None);
-    assert_eq!(kind(&outcome), FailureKind::ExecutionError, "{outcome:?}");
-    assert_eq!(fs::read(scene.root.join(".git/index")).unwrap(), before);
 }

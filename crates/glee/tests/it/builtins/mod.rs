@@ -1,6 +1,7 @@
 //! The tools that come with glee, where a case folder cannot tell: what happens between a question and
 //! the deed, other programs, and the table itself.
 
+mod edges;
 mod git;
 mod real;
 
@@ -449,6 +450,7 @@ fn a_large_directory_is_listed_in_parts() {
 fn absent_people_agree_to_nothing() {
     let scene = scene(ALL);
     scene.write("a.txt", "one");
+    fs::create_dir(scene.root.join(".git")).unwrap();
     let app = App::open(
         scene.project(),
         Wiring {

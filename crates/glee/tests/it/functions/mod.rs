@@ -192,6 +192,68 @@ fn every_builtin_is_strict() {
     assert!(loose.is_empty(), "{loose:?}");
 }
 
+/// What is told of a tool does not depend on how many others there are: a call is read by it.
+#[test]
+fn a_tool_beyond_the_room_is_told_the_same() {
+    let schema = json!({"type": "object", "additionalProperties": false, "properties": {"v": {"description": "d"}}});
+    let one = spec("last", &schema);
+    let builtins = builtins::means().tools().unwrap();
+    let many: Vec<&ToolSpec> = builtins.iter().map(|it| &**it).chain([&one]).collect();
+    let told = |tools: &[&ToolSpec]| {
+        let tools: Vec<(&ToolSpec, String)> =
+            tools.iter().map(|it| (*it, it.name.clone())).collect();
+        let export = export(Format::Anthropic, true, &tools);
+        let last = functions(Format::Anthropic, &export).pop().unwrap();
+        (last.schema, last.strict, export.report)
+    };
+    let (alone, strict, _) = told(&[&one]);
+    assert!(strict);
+    let (among_many, strict, report) = told(&many);
+    assert_eq!((among_many, strict), (alone, false));
+    assert!(
+        report
+            .iter()
+            .any(|it| it.tool.as_deref() == Some("last") && it.what.contains("not strict"))
+    );
+}
+
+/// It could not be called, and for a provider that does not know its pattern nor could the others.
+#[test]
+fn a_tool_that_cannot_be_used_is_not_told() {
+    let scene = Scene::new();
+    let schema = |pattern: &str| {
+        json!({
+            "type": "object", "additionalProperties": false,
+            "properties": {"v": {"type": "string", "description": "d", "pattern": pattern}}
+        })
+    };
+    scene.write(
+        ".glee/tools/bad/tool.yml",
+        &tool("bad", &schema("^(?!.*[.][.])[a-z]+$")).replace("\"${args}\"", "{}"),
+    );
+    scene.write(
+        ".glee/tools/good/tool.yml",
+        &tool("good", &schema("^[a-z]+$")).replace("\"${args}\"", "{}"),
+    );
+    for format in ["openai", "openai-responses", "anthropic", "gemini"] {
+        for strict in [true, false] {
+            let mut words = vec!["export", format];
+            words.extend(strict.then_some("--strict"));
+            let output = scene.glee(&words);
+            let listed = stdout(&output);
+            assert!(
+                listed.contains("good") && !listed.contains("bad"),
+                "{format}: {listed}"
+            );
+            assert!(
+                stderr(&output).contains("left out"),
+                "{format}: {}",
+                stderr(&output)
+            );
+        }
+    }
+}
+
 /// By a pointer that is escaped as URLs are, and by an anchor.
 #[test]
 fn references_are_followed_however_they_are_written() {
