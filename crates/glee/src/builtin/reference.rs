@@ -25,7 +25,8 @@ puts there: before you use git in a directory that an agent has made, look at it
 
 Only `git_commit` writes to `.git`, and there only what a commit needs: objects, branches, their history, the index and HEAD. Its hooks
 (`pre-commit`, `prepare-commit-msg`, `commit-msg`, `post-commit`) run in the sandbox as well, where they read all of the project and can change
-nothing but the message: what a hook stages or formats is not there afterwards. That takes git 2.36 or later. Who commits is what the repository says, or else `user.name` and
+nothing but the message: what a hook stages or formats is not there afterwards. That takes git 2.36 or later. A filter that
+the repository's config names (`filter.*.clean`) makes objects, and so runs with what a commit may write. Who commits is what the repository says, or else `user.name` and
 `user.email` of the person's own config; nothing else of that config is known to git there, so commits are not signed. In a worktree (`git worktree
 add`) the git tools read the repository that it belongs to.
 
