@@ -115,6 +115,12 @@ pub fn canonical(value: &Value) -> String {
     out
 }
 
+pub fn canonical_object(map: &Map<String, Value>) -> String {
+    let mut out = String::new();
+    write_canonical_object(map, &mut out);
+    out
+}
+
 fn write_canonical(value: &Value, out: &mut String) {
     match value {
         Value::Array(items) => {
@@ -127,22 +133,24 @@ fn write_canonical(value: &Value, out: &mut String) {
             }
             out.push(']');
         }
-        Value::Object(map) => {
-            let mut members: Vec<(&String, &Value)> = map.iter().collect();
-            members.sort_by_key(|it| it.0);
-            out.push('{');
-            for (at, (key, value)) in members.into_iter().enumerate() {
-                if at > 0 {
-                    out.push(',');
-                }
-                out.push_str(&Value::from(key.as_str()).to_string());
-                out.push(':');
-                write_canonical(value, out);
-            }
-            out.push('}');
-        }
+        Value::Object(map) => write_canonical_object(map, out),
         scalar => out.push_str(&scalar.to_string()),
     }
+}
+
+fn write_canonical_object(map: &Map<String, Value>, out: &mut String) {
+    let mut members: Vec<(&String, &Value)> = map.iter().collect();
+    members.sort_by_key(|it| it.0);
+    out.push('{');
+    for (at, (key, value)) in members.into_iter().enumerate() {
+        if at > 0 {
+            out.push(',');
+        }
+        out.push_str(&Value::from(key.as_str()).to_string());
+        out.push(':');
+        write_canonical(value, out);
+    }
+    out.push('}');
 }
 
 /// How deeply a value nests: a scalar is 0.

@@ -137,6 +137,19 @@ pub(crate) fn talk_on_a_terminal(
     (code, String::from_utf8_lossy(&seen).into_owned(), asked)
 }
 
+/// Whether the long run was asked for.
+pub(crate) fn is_long() -> bool {
+    std::env::var_os("GLEE_LONG").is_some()
+}
+
+/// A count for every day, and one for the long run.
+pub(crate) fn long<T>(usual: T, long: T) -> T {
+    match is_long() {
+        true => long,
+        false => usual,
+    }
+}
+
 /// As if a person had approved what is there, whatever it is: the record alone says so.
 pub(crate) fn approve(scene: &Scene, tool: &str) {
     let nobody = Answer::Nobody {

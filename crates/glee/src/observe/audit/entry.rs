@@ -1,5 +1,6 @@
 //! What the journal says of an event: the members of one JSON object, in a line of bounded length.
 
+use std::borrow::Cow;
 use std::fmt::{Display, Write as _};
 use std::time::{Duration, SystemTime};
 
@@ -9,10 +10,9 @@ use glee_core::json;
 use glee_core::name::is_invisible;
 use glee_core::outcome::FailureKind;
 use glee_core::policy::Decision;
-use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::text::quoted_within;
+use super::text::{push_quoted, push_units, quoted_within};
 use crate::store::journal::{AROUND_ENTRY, LONGEST_LINE};
 
 const LONGEST: usize = LONGEST_LINE - AROUND_ENTRY;
@@ -53,7 +53,7 @@ fn is_too_deep(event: &Event) -> bool {
 }
 
 fn args(event: &Event) -> String {
-    json::canonical(&Value::Object(event.args.clone()))
+    json::canonical_object(&event.args)
 }
 
 fn render(event: &Event, args: &str, shown: Shown, longest: usize) -> String {
@@ -141,8 +141,8 @@ impl Members {
     }
 
     fn text(&mut self, key: &str, value: &str) {
-        let quoted = quoted_within(value, self.longest);
-        self.raw(key, quoted);
+        let _ = write!(self.text, ",\"{key}\":");
+        push_quoted(&mut self.text, value, self.longest);
     }
 
     fn duration(&mut self, duration: Duration) {
@@ -202,24 +202,24 @@ impl Members {
 
 fn time(at: SystemTime) -> String {
     match jiff::Timestamp::try_from(at) {
-        Ok(at) => at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string(),
+        Ok(at) => format!("{at:.6}"),
         Err(_) => "?".to_owned(),
     }
 }
 
 /// JSON in which no reader finds the end of a line. What is invisible can stand only inside of strings.
-fn on_one_line(json: &str) -> String {
+fn on_one_line(json: &str) -> Cow<'_, str> {
+    if !json.contains(is_invisible) {
+        return json.into();
+    }
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
-        if is_invisible(c) {
-            for unit in c.encode_utf16(&mut [0; 2]) {
-                let _ = write!(out, "\\u{unit:04x}");
-            }
-        } else {
-            out.push(c);
+        match is_invisible(c) {
+            true => push_units(&mut out, c),
+            false => out.push(c),
         }
     }
-    out
+    out.into()
 }
 
 #[cfg(test)]
@@ -227,7 +227,7 @@ mod tests {
     use super::*;
     use glee_core::event::Step;
     use proptest::prelude::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
     use uuid::Uuid;
 
     fn event(args: Value) -> Event {

@@ -199,7 +199,7 @@ fn call(event: &Event, status: &str) -> String {
 
 fn time(at: SystemTime) -> String {
     match jiff::Timestamp::try_from(at) {
-        Ok(at) => at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        Ok(at) => format!("{at:.0}"),
         Err(_) => "?".to_owned(),
     }
 }
@@ -279,9 +279,22 @@ fn quoted(text: &str) -> String {
     quoted_within(text, LONGEST_TEXT)
 }
 
-/// A JSON string that also escapes what shows nothing or reorders the line.
 pub(super) fn quoted_within(text: &str, longest: usize) -> String {
-    let mut out = String::from("\"");
+    let mut out = String::with_capacity(text.len().min(longest) + 2);
+    push_quoted(&mut out, text, longest);
+    out
+}
+
+/// Adds a JSON string that also escapes what shows nothing or reorders the line.
+pub(super) fn push_quoted(out: &mut String, text: &str, longest: usize) {
+    let is_plain = |it: u8| matches!(it, b' '..=b'~') && it != b'"' && it != b'\\';
+    out.push('"');
+    // Most texts are.
+    if text.len() <= longest && text.bytes().all(is_plain) {
+        out.push_str(text);
+        out.push('"');
+        return;
+    }
     for (at, c) in text.char_indices() {
         if at >= longest {
             let _ = write!(out, "…+{} bytes", text.len() - at);
@@ -293,16 +306,18 @@ pub(super) fn quoted_within(text: &str, longest: usize) -> String {
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
-            c if is_invisible(c) => {
-                for unit in c.encode_utf16(&mut [0; 2]) {
-                    let _ = write!(out, "\\u{unit:04x}");
-                }
-            }
+            c if is_invisible(c) => push_units(out, c),
             c => out.push(c),
         }
     }
     out.push('"');
-    out
+}
+
+/// A character as JSON escapes it.
+pub(super) fn push_units(out: &mut String, c: char) {
+    for unit in c.encode_utf16(&mut [0; 2]) {
+        let _ = write!(out, "\\u{unit:04x}");
+    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Agent, exists, manifest, plain, record, scene, scene_with, stamp};
 use crate::mcp::server::{Served, eventually, glee};
+use crate::support::long;
 
 #[test]
 fn ai_01_the_creator_is_whoever_called() {
@@ -308,10 +309,7 @@ fn ad_03_no_tool_is_made_without_a_record() {
 /// Whenever the server dies, there is a whole tool that waits, or none.
 #[test]
 fn t1_a_tool_is_there_whole_or_not_at_all() {
-    let rounds = match std::env::var_os("GLEE_LONG") {
-        Some(_) => 200,
-        None => 12,
-    };
+    let rounds = long(12, 200);
     let scene = scene();
     for round in 0..rounds {
         let name = format!("t{round}");

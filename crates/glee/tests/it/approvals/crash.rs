@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::stage::{Stage, refused};
 use crate::mcp::server::eventually;
-use crate::support::GLEE;
+use crate::support::{GLEE, long, talk_on_a_terminal};
 
 /// The calls by which anything gets onto the disk, or a lock is taken.
 const WRITES: &[&str] = &["flock", "fsync", "rename", "unlink"];
@@ -30,11 +30,7 @@ fn struck(
     nth: usize,
     args: &[&str],
 ) -> (ExitStatus, bool) {
-    let names = match syscall {
-        "rename" => "?rename,?renameat,?renameat2,?link,?linkat",
-        "unlink" => "?unlink,?unlinkat",
-        other => other,
-    };
+    let names = names(syscall);
     let log = stage.scene.root.with_file_name("strace.log");
     let status = Command::new("strace")
         .args(["-qq", "-e", &format!("trace={names}"), "-o"])
@@ -52,6 +48,14 @@ fn struck(
         .expect("strace is needed, in a package of that name");
     let log = fs::read_to_string(log).unwrap_or_default();
     (status, log.contains("(INJECTED)"))
+}
+
+fn names(syscall: &str) -> &str {
+    match syscall {
+        "rename" => "?rename,?renameat,?renameat2,?link,?linkat",
+        "unlink" => "?unlink,?unlinkat",
+        other => other,
+    }
 }
 
 /// Calls `check` after each death of glee with these arguments, which `set` prepares.
@@ -187,6 +191,46 @@ fn du_03_an_answer_on_a_disk_that_fails() {
         }
     }
     assert!(count >= 6, "only {count} faults");
+}
+
+/// The same for a yes, which is given at a terminal; and for a glee that dies while it is given.
+#[test]
+fn du_03_a_yes_on_a_disk_that_fails() {
+    let mut count = 0;
+    let faults = ["error=EIO", "error=ENOSPC", "error=EINTR", "signal=KILL"];
+    for (turn, fault) in faults.into_iter().enumerate() {
+        for (at, syscall) in WRITES.iter().enumerate() {
+            // Each call meets one of them by default.
+            if long(0, 1) == 0 && at % faults.len() != turn {
+                continue;
+            }
+            for nth in 1..100 {
+                let stage = Stage::new();
+                let id = stage.asked(&stage.app(), "a");
+                let log = stage.scene.root.with_file_name("strace.log");
+                let (log, names) = (log.display(), names(syscall));
+                let strace = format!("strace -qq -e trace={names} -o {log}");
+                let inject = format!("-e inject={names}:{fault}:when={nth}");
+                let command = format!("{strace} {inject} {GLEE} approvals approve {id}");
+                let talk = [("[y/N] ", "y\n")];
+                let (code, screen, _) = talk_on_a_terminal(&stage.scene, &command, &talk);
+                let fired = fs::read_to_string(log.to_string()).unwrap_or_default();
+                if !fired.contains("(INJECTED)") && code == Some(0) {
+                    break;
+                }
+                count += 1;
+                let at = format!("{syscall} {fault} {nth}: {code:?} {screen}");
+                assert_ne!(code, Some(101), "{at}");
+                let state = stage.state(&stage.app(), id);
+                match code {
+                    Some(0) => assert_eq!(state, State::Approved, "{at}"),
+                    _ => assert!(matches!(state, State::Pending | State::Approved), "{at}"),
+                }
+                assert_eq!(stage.ran(), Vec::<String>::new(), "{at}");
+            }
+        }
+    }
+    assert!(count >= long(3, 12), "only {count} faults");
 }
 
 /// While the tool runs, the run is seen to be under way; when glee is killed, to be lost.

@@ -14,6 +14,7 @@ use glee::approve::ledger::Decision;
 use glee::store::record::{Said, State};
 use glee_core::port::Answer;
 
+use crate::support::long;
 use stage::{Stage, code, id_of, refused};
 
 /// Whatever differs from what was approved, nothing runs by it.
@@ -233,10 +234,7 @@ fn ap_05_a_yes_is_good_for_one_run() {
 /// Eight processes, each of which tries to use every approval.
 #[test]
 fn ap_05_of_many_processes_one_runs_it() {
-    let count = match std::env::var_os("GLEE_LONG") {
-        Some(_) => 500,
-        None => 25,
-    };
+    let count = long(25, 500);
     let stage = Stage::new();
     stage.scene.write(
         ".glee/config.yml",

@@ -14,9 +14,9 @@ use glee_core::port::Observer;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::support::{Scene, stderr};
+use crate::support::{Scene, long, stderr};
 
-use super::{Books, TOUCH, event, is_long, records};
+use super::{Books, TOUCH, event, records};
 
 const NAUGHTY: &[&str] = &[
     "",
@@ -142,7 +142,7 @@ fn ad_02_every_changed_byte_is_found() {
     let whole = fs::read(books.journal()).unwrap();
     books.is_whole(200);
     // All bytes take a minute; the short version takes all bytes of some lines, and some of all.
-    let step = if is_long() { 1 } else { 97 };
+    let step = long(97, 1);
     let line = whole.len() / 200;
     let some = (0..whole.len()).step_by(step);
     let first_and_last = (0..line + 1).chain(whole.len() - line - 1..whole.len());

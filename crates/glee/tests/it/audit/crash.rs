@@ -11,9 +11,9 @@ use glee_core::event::Event;
 use glee_core::port::Observer;
 use serde_json::{Value, json};
 
-use crate::support::{GLEE, Scene, stderr, stdout};
+use crate::support::{GLEE, Scene, long, stderr, stdout};
 
-use super::{Books, event, is_long, records, scene};
+use super::{Books, event, records, scene};
 
 #[test]
 fn ad_04_a_torn_end_is_set_aside_and_told() {
@@ -109,7 +109,7 @@ fn ad_04_what_was_cut_stays_missing_and_the_rest_goes_on() {
 #[test]
 fn ad_04_killed_at_any_moment_the_journal_is_whole() {
     let scene = scene();
-    let rounds = if is_long() { 300 } else { 12 };
+    let rounds = long(12, 300);
     for round in 0..rounds {
         let mut child = Command::new(GLEE)
             .args(["run", "touch"])

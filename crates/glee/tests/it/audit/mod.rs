@@ -33,10 +33,6 @@ fn scene() -> Scene {
     scene
 }
 
-fn is_long() -> bool {
-    std::env::var_os("GLEE_LONG").is_some()
-}
-
 /// A journal without a project around it.
 struct Books {
     place: Place,

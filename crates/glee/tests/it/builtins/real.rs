@@ -12,10 +12,7 @@ use glee_core::port::Answer;
 use serde_json::json;
 
 use super::{call, nobody, open, scene, value};
-
-fn is_long() -> bool {
-    std::env::var_os("GLEE_LONG").is_some()
-}
+use crate::support::is_long;
 
 /// Podman, with everything of its own in one directory.
 struct Engine {

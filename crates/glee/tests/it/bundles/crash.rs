@@ -12,14 +12,7 @@ use uuid::Uuid;
 
 use super::{House, absent, said, tool};
 use crate::mcp::server::Served;
-use crate::support::{Scene, wiring};
-
-pub(super) fn long(short: usize, long: usize) -> usize {
-    match std::env::var_os("GLEE_LONG") {
-        Some(_) => long,
-        None => short,
-    }
-}
+use crate::support::{Scene, long, wiring};
 
 /// A number that looks random and is the same in every run.
 pub(super) fn scattered(seed: u64) -> u64 {

@@ -9,13 +9,9 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{
-    House, absent,
-    crash::{long, scattered},
-    tool, zip,
-};
+use super::{House, absent, crash::scattered, tool, zip};
 use crate::mcp::server::{Served, home};
-use crate::support::{GLEE, Scene, stderr, stdout};
+use crate::support::{GLEE, Scene, is_long, long, stderr, stdout};
 
 /// `glee serve` in a project whose `.glee` is a file system of its own, which is gone with it.
 fn on_a_small_disk(scene: &Scene, options: &str) -> (House, PathBuf) {
@@ -203,11 +199,6 @@ const APART: &str = "GLEE_TEST_APART";
 const CANNOT: &str =
     "power loss cannot be tried here; it needs root, a loop device, e2fsprogs and python3";
 
-/// Whoever runs the long tests wants to know that this one was not run.
-fn is_asked_for() -> bool {
-    std::env::var_os("GLEE_LONG").is_some()
-}
-
 /// `DU-02`, L4: what was acknowledged is there after the power was gone, whole, and nothing else is torn.
 #[test]
 fn du_02_power_loss() {
@@ -226,16 +217,13 @@ fn du_02_power_loss() {
             output.status.success() || said.starts_with("unshare"),
             "{said}"
         );
-        assert!(
-            output.status.success() || !is_asked_for(),
-            "{CANNOT}: {said}"
-        );
+        assert!(output.status.success() || !is_long(), "{CANNOT}: {said}");
         return;
     }
     let below = tempfile::tempdir().unwrap();
     let disk = match Ext4::new(below.path()) {
         Ok(disk) => disk,
-        Err(why) if is_asked_for() => panic!("{CANNOT}: {why}"),
+        Err(why) if is_long() => panic!("{CANNOT}: {why}"),
         Err(why) => {
             eprintln!("{CANNOT}: {why}");
             return;

@@ -18,7 +18,7 @@ use uuid::Uuid;
 use super::House;
 use super::zip::{Raw, bundle, good, tool, zip};
 use crate::mcp::server::Served;
-use crate::support::{Scene, json as printed, stderr, wiring};
+use crate::support::{Scene, json as printed, long, stderr, wiring};
 
 const ONE: Uuid = Uuid::from_u128(0x018faf50_b7b6_7a01_9a05_a22a6e0af101);
 const TWO: Uuid = Uuid::from_u128(0x018faf50_b7b6_7a01_9a05_a22a6e0af102);
@@ -819,10 +819,7 @@ fn archives_of_other_programs() {
 /// Whatever becomes of the bytes of an archive: it is taken in whole or not at all, and nobody falls over.
 #[test]
 fn im_02_mutated_archives() {
-    let count = match std::env::var_os("GLEE_LONG") {
-        Some(_) => 20_000,
-        None => 400,
-    };
+    let count = long(400, 20_000);
     let scene = Scene::new();
     let app = open(&scene, BTreeMap::new());
     let around = scene.root.parent().unwrap().to_owned();

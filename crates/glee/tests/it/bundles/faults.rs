@@ -13,9 +13,9 @@ use glee_core::port::{Answer, Caller};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{House, absent, crash::long, tool, zip};
+use super::{House, absent, tool, zip};
 use crate::mcp::server::{Served, home};
-use crate::support::{GLEE, Scene, stderr, wiring};
+use crate::support::{GLEE, Scene, long, stderr, wiring};
 
 const CALLS: &[&str] = &[
     "fsync,fdatasync",

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{House, tool};
 use crate::mcp::clients::installed;
-use crate::support::{Scene, stdout};
+use crate::support::{Scene, long, stdout};
 use crate::upstream::Upstream;
 
 const HOOKS: &str = "\
@@ -40,10 +40,7 @@ fn the_api_is_what_its_document_says() {
     let hooks = house.scene.write("hooks.py", HOOKS);
     for (name, config) in [("anywhere.toml", ""), ("here.toml", here.as_str())] {
         let config = house.scene.write(name, config);
-        let examples = match std::env::var_os("GLEE_LONG") {
-            Some(_) => "100",
-            None => "4",
-        };
+        let examples = long(4, 100).to_string();
         let output = Command::new(installed("api/bin/schemathesis"))
             .args(["--config-file", config.to_str().unwrap(), "run"])
             .arg(format!("http://{}/openapi.json", house.served.address))
@@ -55,7 +52,7 @@ fn the_api_is_what_its_document_says() {
             // their composed form, the hosts of the config.
             .args(["--exclude-path", "/approvals/events"])
             .args(["--exclude-checks", "positive_data_acceptance"])
-            .args(["--workers", "1", "--seed", "1", "--max-examples", examples])
+            .args(["--workers", "1", "--seed", "1", "--max-examples", &examples])
             .args(["--request-timeout", "60", "--no-color"])
             .env("SCHEMATHESIS_HOOKS", &hooks)
             .current_dir(house.scene.root.parent().unwrap())

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::clients::{installed, node};
 use super::server::{Served, home};
-use crate::support::{GLEE, Scene, repository, stderr, stdout};
+use crate::support::{GLEE, Scene, is_long, repository, stderr, stdout};
 
 const TOOL: &str = "\
 name: shout
@@ -72,7 +72,7 @@ enum Way<'a> {
 
 /// Gives an agent its home, with whatever it reads there, and its command; then lets it work.
 fn check(agent: impl Fn(&StandIn, &Way, &Path) -> Command) {
-    if std::env::var_os("GLEE_LONG").is_none() {
+    if !is_long() {
         return;
     }
     let scene = Scene::new();

@@ -8,10 +8,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::count;
 use crate::bundles::{House, said};
 use crate::mcp::server::{Pipes, eventually};
-use crate::support::Scene;
+use crate::support::{Scene, long};
 use crate::upstream::Upstream;
 
 fn tool(scene: &Scene, name: &str, limits: &str, exec: &str, permissions: &str) {
@@ -128,7 +127,7 @@ fn calls_into_a_black_hole_are_capped_and_the_rest_refused_at_once() {
     tool(&scene, "hole", "calls_at_once: 20", &url, &hosts);
     tool(&scene, "fine", "", TRUE, "{}");
     let house = House::with(scene, "");
-    let (calls, at_once) = (count(300, 10_000), count(30, 100));
+    let (calls, at_once) = (long(300, 10_000), long(30, 100));
     let (ran, refused) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let next = AtomicUsize::new(0);
     thread::scope(|scope| {

@@ -12,14 +12,6 @@ use std::net::TcpStream;
 use crate::bundles::House;
 use crate::mcp::server::PATIENCE;
 
-/// A count for every day, and one for the long run.
-fn count(usual: usize, long: usize) -> usize {
-    match std::env::var_os("GLEE_LONG") {
-        Some(_) => long,
-        None => usual,
-    }
-}
-
 /// A connection on which anything can be said.
 fn connect(house: &House) -> TcpStream {
     let stream = TcpStream::connect(&house.served.address).unwrap();

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::streamed::address;
-use super::{connect, count, head, rest, say};
+use super::{connect, head, rest, say};
 use crate::bundles::House;
 use crate::mcp::server::{eventually, scene};
+use crate::support::long;
 
 fn house(config: &str) -> House {
     House::with(scene(), &format!("server: {{{config}}}\n"))
@@ -36,7 +37,7 @@ fn is_closed(stream: &mut TcpStream) -> bool {
 #[test]
 fn slow_heads_keep_nobody_out_and_are_closed() {
     let house = house("head_timeout_ms: 2000");
-    let mut slow: Vec<TcpStream> = (0..count(200, 2000)).map(|_| connect(&house)).collect();
+    let mut slow: Vec<TcpStream> = (0..long(200, 2000)).map(|_| connect(&house)).collect();
     for (at, stream) in slow.iter_mut().enumerate() {
         match at % 3 {
             // Says nothing at all.
@@ -47,7 +48,7 @@ fn slow_heads_keep_nobody_out_and_are_closed() {
     }
     let mut times = thread::scope(|scope| {
         let good = scope.spawn(|| {
-            let asked = (0..count(50, 2000)).map(|_| {
+            let asked = (0..long(50, 2000)).map(|_| {
                 thread::sleep(Duration::from_millis(5));
                 let (status, took) = ask(&house);
                 assert_eq!(status, 200);
