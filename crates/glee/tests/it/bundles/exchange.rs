@@ -604,6 +604,10 @@ fn hostile() -> Vec<(&'static str, Vec<u8>)> {
         ("trailing archive", [whole(), whole()].concat()),
         ("comment", [&set(2, &[3, 0]), b"abc".as_slice()].concat()),
         ("comment that is not there", set(2, &[3, 0])),
+        (
+            "comment of an entry",
+            with(&|it| it.comment = b"abc".to_vec()),
+        ),
         ("cut", cut(1)),
         ("cut in the directory", cut(30)),
         ("other disk", set(18, &[1, 0])),

@@ -19,6 +19,8 @@ pub(crate) struct Raw {
     pub(crate) needs: u16,
     pub(crate) attributes: u32,
     pub(crate) extra: Vec<u8>,
+    /// In the directory, the only place for it.
+    pub(crate) comment: Vec<u8>,
     /// At the entry itself, where that says something else.
     pub(crate) own_name: Option<Vec<u8>>,
     pub(crate) own_length: Option<u32>,
@@ -42,6 +44,7 @@ impl Raw {
             needs: 20,
             attributes: 0o100_644 << 16,
             extra: Vec::new(),
+            comment: Vec::new(),
             own_name: None,
             own_length: None,
             at: None,
@@ -95,9 +98,14 @@ pub(crate) fn zip(entries: &[Raw]) -> Vec<u8> {
             &[],
         );
         put(&mut directory, &[], &[0, it.crc, packed, it.length]);
-        put(&mut directory, &[it.name.len() as u16, extra, 0, 0, 0], &[]);
+        let comment = it.comment.len() as u16;
+        put(
+            &mut directory,
+            &[it.name.len() as u16, extra, comment, 0, 0],
+            &[],
+        );
         put(&mut directory, &[], &[it.attributes, at]);
-        directory.extend(it.name.iter().chain(&it.extra));
+        directory.extend(it.name.iter().chain(&it.extra).chain(&it.comment));
     }
     let (at, count) = (out.len() as u32, entries.len() as u16);
     out.extend(&directory);
