@@ -300,7 +300,7 @@ fn what_is_no_regular_file_neither_blocks_nor_is_read() {
         }
         let listed = scene.list(".").unwrap().to_string();
         assert!(
-            listed.contains(r#""name":"fifo","type":"other""#),
+            listed.contains(r#""name":"fifo","type":"file""#),
             "{listed}"
         );
     }

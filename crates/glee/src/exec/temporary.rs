@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Once;
+use std::thread;
 
 use rustix::fs::OFlags;
 
@@ -24,13 +25,22 @@ pub(super) struct Temporary {
 impl Temporary {
     pub(super) fn make() -> io::Result<Temporary> {
         static SWEPT: Once = Once::new();
-        SWEPT.call_once(|| sweep(&std::env::temp_dir()));
+        SWEPT.call_once(|| {
+            // What was left may be large, and nobody waits for it to be gone.
+            let _ = thread::Builder::new().spawn(|| sweep(&std::env::temp_dir()));
+        });
         let made = tempfile::Builder::new()
             .prefix(UNHELD)
             .permissions(Permissions::from_mode(0o700))
             .tempdir()?;
         let held = open(made.path())?;
-        held.try_lock()?;
+        if held.try_lock().is_err() {
+            // There are disks that know no locks. Nobody sweeps what has this name.
+            return Ok(Temporary {
+                path: made.keep(),
+                _held: held,
+            });
+        }
         let name = made.path().file_name().unwrap_or_default();
         let name = name.to_string_lossy().replacen(UNHELD, PREFIX, 1);
         let path = made.path().with_file_name(name);
@@ -58,18 +68,17 @@ fn open(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// Removes what is held by nobody any more.
+/// Removes what is held by nobody any more, and holds it meanwhile.
 fn sweep(directory: &Path) {
     let own = rustix::process::geteuid().as_raw();
-    let is_left = |entry: &DirEntry| {
-        let named = entry.file_name().to_string_lossy().starts_with(PREFIX);
-        named
-            && open(&entry.path()).is_ok_and(|it| {
-                it.metadata().is_ok_and(|it| it.uid() == own) && it.try_lock().is_ok()
-            })
+    let left = |entry: &DirEntry| {
+        let is_named = entry.file_name().to_string_lossy().starts_with(PREFIX);
+        let held = open(&entry.path()).ok().filter(|_| is_named)?;
+        let is_own = held.metadata().is_ok_and(|it| it.uid() == own);
+        (is_own && held.try_lock().is_ok()).then_some(held)
     };
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-        if is_left(&entry) {
+        if let Some(_held) = left(&entry) {
             let _ = fs::remove_dir_all(entry.path());
         }
     }

@@ -43,42 +43,47 @@ impl Desk {
         self.journal.alone(patience)
     }
 
-    /// All that waits is written under one lock, and forced to disk at once if any of it must be.
+    /// All that waits is written under one lock, and forced to disk at once if any of it must be. It is
+    /// answered when nothing of it is left to do.
     pub(super) fn write(&mut self, alone: Lock, batch: &[Job]) {
         if let Some(why) = self.syncer.failure() {
             batch.iter().for_each(|it| it.answer(Err(why.to_string())));
             return;
         }
         let taken: Vec<&Job> = batch.iter().filter(|it| it.take()).collect();
-        let mut left = taken.as_slice();
-        let mut waiting = Vec::new();
-        while !left.is_empty() {
-            match self.record(&alone, left) {
+        let mut written = 0;
+        let mut failed = None;
+        while written < taken.len() {
+            match self.record(&alone, &taken[written..]) {
+                Ok(count) => written += count,
                 Err(err) => {
-                    left.iter().for_each(|it| it.answer(Err(err.to_string())));
+                    failed = Some(err.to_string());
                     break;
-                }
-                Ok(count) => {
-                    let (recorded, rest) = left.split_at(count);
-                    for job in recorded {
-                        match job.on_disk {
-                            OnDisk::First => waiting.push(*job),
-                            OnDisk::Soon => job.answer(Ok(())),
-                        }
-                    }
-                    left = rest;
                 }
             }
         }
         drop(alone);
-        if !waiting.is_empty() {
-            let synced = self.files().and_then(|it| sync(&it));
-            let synced = synced.map_err(|err| format!("it is not on disk: {err}"));
-            waiting.iter().for_each(|it| it.answer(synced.clone()));
-        } else if !self.syncer.is_asked()
-            && let Ok(files) = self.files()
-        {
-            self.syncer.ask(files);
+        let (written, unwritten) = taken.split_at(written);
+        let synced = match written.iter().any(|it| it.on_disk == OnDisk::First) {
+            true => self.files().and_then(|it| sync(&it)),
+            false => {
+                if !self.syncer.is_asked()
+                    && let Ok(files) = self.files()
+                {
+                    self.syncer.ask(files);
+                }
+                Ok(())
+            }
+        };
+        let synced = synced.map_err(|err| format!("it is not on disk: {err}"));
+        for job in written {
+            job.answer(match job.on_disk {
+                OnDisk::First => synced.clone(),
+                OnDisk::Soon => Ok(()),
+            });
+        }
+        for job in unwritten {
+            job.answer(Err(failed.clone().unwrap_or_default()));
         }
     }
 

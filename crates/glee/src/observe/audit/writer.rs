@@ -2,15 +2,16 @@
 //! than to write a line. A thread of its own does what may take long: what must be on disk first, what
 //! another process is in the way of, and what has to be opened.
 //!
-//! A disk that hangs must not take the call with it, so whoever records can be outwaited.
+//! A disk that hangs must not take the call with it, so whoever records can be outwaited, and nobody who has
+//! an answer depends on the thread of the one who writes: answers are given last, and it makes way after each.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 
@@ -21,8 +22,9 @@ use super::desk::Desk;
 
 /// How long a call waits for its record. It must be told within five seconds.
 const PATIENCE: Duration = Duration::from_secs(4);
-/// How often the thread looks after those who write without it.
-const TICK: Duration = Duration::from_secs(1);
+/// How often the thread looks after those who write without it. What hangs is seen at the second look, and
+/// whoever called meanwhile begins to wait only then.
+const TICK: Duration = Duration::from_millis(250);
 /// Events that are written at once.
 const MOST_AT_ONCE: usize = 256;
 /// Events that wait at once; when there are more, something hangs.
@@ -55,7 +57,7 @@ struct Shared {
     /// Whether the thread looks after them.
     is_watched: AtomicBool,
     /// Where they run.
-    runtime: OnceLock<Handle>,
+    runtime: Mutex<Option<Handle>>,
     is_over: AtomicBool,
 }
 
@@ -90,7 +92,7 @@ impl Writer {
             begun: AtomicU64::new(0),
             ended: AtomicU64::new(0),
             is_watched: AtomicBool::new(false),
-            runtime: OnceLock::new(),
+            runtime: Mutex::default(),
             is_over: AtomicBool::new(false),
         });
         let own = shared.clone();
@@ -137,17 +139,86 @@ impl Writer {
         };
         let handed = self.shared.hand_in(text, entry, on_disk)?;
         if !self.shared.is_coming.swap(true, Ordering::SeqCst) {
-            let (shared, thread) = (self.shared.clone(), self.thread.clone());
-            runtime.spawn(async move {
-                if shared.are_many.load(Ordering::Relaxed) {
-                    tokio::task::yield_now().await;
+            if !self.shared.is_watched.swap(true, Ordering::SeqCst) {
+                self.thread.unpark();
+            }
+            *lock(&self.shared.runtime) = Some(runtime.clone());
+            runtime.spawn(
+                Coming {
+                    shared: self.shared.clone(),
+                    thread: self.thread.clone(),
+                    stage: Stage::OnTheWay,
                 }
-                shared.is_coming.store(false, Ordering::SeqCst);
-                shared.write_at_once(&thread);
-            });
-            self.shared.runtime.get_or_init(|| runtime);
+                .write(),
+            );
         }
         Ok(handed)
+    }
+}
+
+/// Somebody who is about to write without the thread.
+struct Coming {
+    shared: Arc<Shared>,
+    thread: Thread,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    OnTheWay,
+    Writing,
+    Done,
+}
+
+impl Coming {
+    /// Writes what waits, as far as that takes no longer than the disk does, and leaves the rest to the thread.
+    async fn write(mut self) {
+        if self.shared.are_many.load(Ordering::Relaxed) {
+            tokio::task::yield_now().await;
+        }
+        self.stage = Stage::Writing;
+        self.shared.is_coming.store(false, Ordering::SeqCst);
+        loop {
+            match self.shared.write_quickly() {
+                // Whoever was answered waits for this very thread.
+                Next::Again => tokio::task::yield_now().await,
+                Next::Thread => break,
+                Next::Over => {
+                    self.stage = Stage::Done;
+                    break;
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Coming {
+    fn drop(&mut self) {
+        if self.stage == Stage::OnTheWay {
+            self.shared.is_coming.store(false, Ordering::SeqCst);
+        }
+        if self.stage != Stage::Done {
+            self.thread.unpark();
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Next {
+    /// More has come meanwhile, and was left to whoever wrote.
+    Again,
+    /// What is left is the thread's.
+    Thread,
+    /// Nothing is left, or somebody else is at it, who will look again.
+    Over,
+}
+
+/// Counts what has ended, also by a panic.
+struct Ending<'a>(&'a AtomicU64);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
     }
 }
 
@@ -171,8 +242,16 @@ impl Handed {
         }
     }
 
-    /// The same, and keeps the thread.
-    pub(super) fn wait(mut self) -> Result<(), String> {
+    /// The same, and keeps the thread. Where that has other tasks, they go to another.
+    pub(super) fn wait(self) -> Result<(), String> {
+        let flavor = Handle::try_current().map(|it| it.runtime_flavor());
+        match flavor {
+            Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(|| self.look_and_sleep()),
+            _ => self.look_and_sleep(),
+        }
+    }
+
+    fn look_and_sleep(mut self) -> Result<(), String> {
         let began = Instant::now();
         loop {
             match self.answered.try_recv() {
@@ -235,6 +314,9 @@ impl Shared {
             answer: Mutex::new(Some(answer)),
         };
         let mut waiting = lock(&self.waiting);
+        if self.is_over.load(Ordering::Acquire) {
+            return Err(gone());
+        }
         if waiting.len() >= MOST_WAITING {
             return Err("too many events wait to be written".to_owned());
         }
@@ -242,39 +324,30 @@ impl Shared {
         Ok(Handed { state, answered })
     }
 
-    /// Writes what waits, as far as that takes no longer than the disk does, and leaves the rest to the
-    /// thread.
-    fn write_at_once(&self, thread: &Thread) {
-        // Whoever comes meanwhile leaves it to us, so this is looked at when the desk is free again.
-        while !lock(&self.waiting).is_empty()
-            && let Some(desk) = self.desk()
-        {
-            if !self.write_quickly(desk, thread) {
-                return thread.unpark();
-            }
-        }
-    }
-
-    /// Whether it could.
-    fn write_quickly(&self, mut desk: MutexGuard<'_, Option<Desk>>, thread: &Thread) -> bool {
-        let Some(desk) = desk.as_mut() else {
-            return false;
+    /// Writes what waits and need not be on disk first, unless somebody else is at it.
+    fn write_quickly(&self) -> Next {
+        let Some(mut desk) = self.desk() else {
+            return Next::Over;
+        };
+        let Some(open) = desk.as_mut() else {
+            return Next::Thread;
         };
         self.begun.fetch_add(1, Ordering::SeqCst);
-        if !self.is_watched.swap(true, Ordering::SeqCst) {
-            thread.unpark();
-        }
-        let alone = desk.alone(Duration::ZERO);
-        let batch = match alone {
-            Ok(_) => self.take(|it| it.on_disk == OnDisk::Soon),
-            Err(_) => Vec::new(),
+        let ending = Ending(&self.ended);
+        let Ok(alone) = open.alone(Duration::ZERO) else {
+            return Next::Thread;
         };
+        let batch = self.take(|it| it.on_disk == OnDisk::Soon);
         self.are_many.store(batch.len() > 1, Ordering::Relaxed);
-        if let Ok(alone) = alone {
-            desk.write(alone, &batch);
+        open.write(alone, &batch);
+        drop(ending);
+        // Whoever comes while this is held leaves it to us, so it is looked at afterwards.
+        drop(desk);
+        match (lock(&self.waiting).is_empty(), batch.is_empty()) {
+            (true, _) => Next::Over,
+            (false, true) => Next::Thread,
+            (false, false) => Next::Again,
         }
-        self.ended.fetch_add(1, Ordering::SeqCst);
-        !batch.is_empty()
     }
 
     /// What the thread does.
@@ -285,7 +358,7 @@ impl Shared {
         }
         loop {
             self.write_what_waits();
-            if self.is_over.load(Ordering::Acquire) {
+            if self.is_over.load(Ordering::Acquire) && lock(&self.waiting).is_empty() {
                 return;
             }
             match self.is_watched.load(Ordering::SeqCst) {
@@ -324,15 +397,21 @@ impl Shared {
             return;
         }
         if self.ended.load(Ordering::SeqCst) < begun {
-            if let Some(runtime) = self.runtime.get() {
+            if let Some(runtime) = &*lock(&self.runtime) {
                 runtime.spawn(async {});
             }
             return;
         }
-        self.is_watched.store(false, Ordering::SeqCst);
-        if self.begun.load(Ordering::SeqCst) != begun {
+        self.is_watched.store(self.is_at_it(), Ordering::SeqCst);
+        // Somebody may have come just now, and seen that they are watched.
+        if self.begun.load(Ordering::SeqCst) != begun || self.is_at_it() {
             self.is_watched.store(true, Ordering::SeqCst);
         }
+    }
+
+    /// Whether somebody is about to write. They may be kept from it by whatever else runs on their thread.
+    fn is_at_it(&self) -> bool {
+        self.is_coming.load(Ordering::SeqCst) || !lock(&self.waiting).is_empty()
     }
 
     fn take(&self, which: impl Fn(&Job) -> bool) -> Vec<Job> {
