@@ -1,6 +1,7 @@
 //! Repositories below what a tool may write: what stands in a `.git` decides what git runs next, wherever it is.
 
 use std::fs::{self, FileType};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use glee_core::outcome::{Failure, FailureKind};
@@ -30,16 +31,25 @@ fn within(
     let mut found = Vec::new();
     let mut seen = 0;
     while let Some(directory) = left.pop() {
-        // What cannot be listed cannot be written either by whoever is no more than this user.
-        for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+        let entries = match fs::read_dir(&directory) {
+            Ok(entries) => entries,
+            Err(err) => {
+                found.extend(unlisted(directory, &err)?);
+                continue;
+            }
+        };
+        for entry in entries {
+            let entry = entry.map_err(|err| unseen(&directory, &err))?;
             seen += 1;
             if seen > most || found.len() > most_found {
                 return Err(too_many(&directory));
             }
-            let kind = entry.file_type().ok();
+            let kind = entry
+                .file_type()
+                .map_err(|err| unseen(&entry.path(), &err))?;
             if is_git(&entry.file_name()) {
                 found.extend(leads_to(entry.path(), kind));
-            } else if kind.is_some_and(|it| it.is_dir()) {
+            } else if kind.is_dir() {
                 left.push(entry.path());
             }
         }
@@ -54,11 +64,31 @@ fn is_git(name: &std::ffi::OsStr) -> bool {
     name.eq_ignore_ascii_case(".git")
 }
 
-fn leads_to(path: PathBuf, kind: Option<FileType>) -> Option<PathBuf> {
-    match kind.is_some_and(|it| it.is_symlink()) {
+/// Where what lies in a directory may not be known, it is protected as a whole: whoever knows a name in it may
+/// write there all the same.
+fn unlisted(directory: PathBuf, err: &io::Error) -> Result<Option<PathBuf>, Failure> {
+    match err.kind() {
+        // It went meanwhile.
+        ErrorKind::NotFound | ErrorKind::NotADirectory => Ok(None),
+        ErrorKind::PermissionDenied => Ok(Some(directory)),
+        _ => Err(unseen(&directory, err)),
+    }
+}
+
+fn leads_to(path: PathBuf, kind: FileType) -> Option<PathBuf> {
+    match kind.is_symlink() {
         true => path.canonicalize().ok(),
         false => Some(path),
     }
+}
+
+fn unseen(at: &Path, err: &io::Error) -> Failure {
+    let message = format!(
+        "`{}` cannot be looked at, so nobody knows which git repositories must be protected: {err}",
+        at.display()
+    );
+    Failure::new(FailureKind::PermissionDenied, message)
+        .hint("a person takes it out of the project, or gives the tool less to write")
 }
 
 fn too_many(at: &Path) -> Failure {
@@ -73,6 +103,8 @@ fn too_many(at: &Path) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::{Mode, OFlags};
+
     use super::*;
 
     #[test]
@@ -109,5 +141,23 @@ mod tests {
         for (most, found) in [(5, 512), (1000, 2)] {
             assert!(within(&[root.join("p")], most, found).is_err());
         }
+    }
+
+    #[test]
+    fn what_cannot_be_looked_at_is_no_nothing() {
+        let home = tempfile::tempdir().unwrap();
+        let root = home.path().canonicalize().unwrap();
+        let at = |kind: ErrorKind| unlisted(root.clone(), &kind.into());
+        assert_eq!(at(ErrorKind::NotFound).unwrap(), None);
+        assert_eq!(at(ErrorKind::PermissionDenied).unwrap(), Some(root.clone()));
+        assert!(at(ErrorKind::Other).is_err());
+        // So deep that its path is too long to be opened.
+        let name = "x".repeat(200);
+        let mut deep = rustix::fs::open(&root, OFlags::DIRECTORY, Mode::empty()).unwrap();
+        for _ in 0..25 {
+            rustix::fs::mkdirat(&deep, &name, Mode::RWXU).unwrap();
+            deep = rustix::fs::openat(&deep, &name, OFlags::DIRECTORY, Mode::empty()).unwrap();
+        }
+        assert!(below(&[root]).is_err());
     }
 }
