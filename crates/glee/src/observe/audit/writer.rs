@@ -358,10 +358,12 @@ impl Shared {
         }
         loop {
             self.write_what_waits();
-            if self.is_over.load(Ordering::Acquire) && lock(&self.waiting).is_empty() {
+            let is_over = self.is_over.load(Ordering::Acquire);
+            if is_over && lock(&self.waiting).is_empty() {
                 return;
             }
-            match self.is_watched.load(Ordering::SeqCst) {
+            // What is left at the end is with somebody who will not tell when it is done.
+            match is_over || self.is_watched.load(Ordering::SeqCst) {
                 false => thread::park(),
                 true => self.watch(),
             }
