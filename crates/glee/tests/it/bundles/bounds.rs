@@ -5,30 +5,16 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use glee::app::{App, OnConflict, Run};
-use glee_core::port::{Answer, Caller};
+use glee::app::{OnConflict, Run};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::zip::{Raw, bundle, good, tool, zip};
-use super::{House, absent, said};
+use super::{House, absent, open, said, user};
 use crate::mcp::server::eventually;
-use crate::support::{Scene, stderr, wiring};
+use crate::support::{Scene, stderr};
 
 const ONE: Uuid = Uuid::from_u128(0x018faf50_b7b6_7a01_9a05_a22a6e0af101);
-
-fn user() -> Caller {
-    Caller {
-        name: "user".to_owned(),
-    }
-}
-
-fn open(scene: &Scene) -> App {
-    let nobody = Answer::Nobody {
-        hint: String::new(),
-    };
-    App::open(scene.project(), wiring(Default::default(), nobody)).unwrap()
-}
 
 /// Bundles on disk, one for each of these slugs.
 fn furnish(scene: &Scene, slugs: impl Iterator<Item = String>) {
@@ -48,7 +34,7 @@ fn im_02_names_that_are_taken_cost_little() {
     let scene = Scene::new();
     furnish(&scene, std::iter::once("x".to_owned()));
     furnish(&scene, (2..=200).map(|it| format!("x-{it}")));
-    let app = open(&scene);
+    let app = open(&scene, Default::default());
     let many: Vec<Raw> = (0..40)
         .map(|_| bundle(Uuid::now_v7(), "x"))
         .map(|it| Raw::stored(&it.0, &it.1))
@@ -77,7 +63,7 @@ fn k6_a_dry_run_takes_no_lock_and_writes_nothing() {
     assert!(!scene.root.join(".glee/bundles").exists());
 
     furnish(&scene, std::iter::once("one".to_owned()));
-    let app = open(&scene);
+    let app = open(&scene, Default::default());
     let lock = fs::File::create(scene.root.join(".glee/bundles/.lock")).unwrap();
     lock.lock().unwrap();
     let arrivals = app.import(
@@ -125,7 +111,7 @@ fn there_are_only_so_many_bundles() {
 #[test]
 fn im_02_few_faults_are_told() {
     let scene = Scene::new();
-    let app = open(&scene);
+    let app = open(&scene, Default::default());
     let tags = json!({"tags": vec![","; 60_000]});
     let headers: serde_json::Map<String, Value> = (0..10_000)
         .map(|it| (format!("a b {it}"), "x".into()))
@@ -235,6 +221,7 @@ fn scopes_are_asked_for_before_bodies() {
     for (path, operations) in document["paths"].as_object().unwrap() {
         for (method, about) in operations.as_object().unwrap() {
             let Some(scope) = about["x-scope"].as_str() else {
+                assert!(["/healthz", "/readyz"].contains(&path.as_str()), "{path}");
                 continue;
             };
             // Whoever asked sees what they asked.
@@ -307,7 +294,7 @@ fn k6_a_bundle_can_always_be_exported() {
             ),
         );
     }
-    let app = open(&scene);
+    let app = open(&scene, Default::default());
     let put = |slug: &str| {
         let key = glee_core::bundle::Key {
             bundle: ONE,

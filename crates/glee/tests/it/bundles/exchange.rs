@@ -7,18 +7,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use glee::app::{App, OnConflict, Run, Wiring};
+use glee::app::{App, OnConflict, Run};
 use glee_core::bundle::Key;
 use glee_core::outcome::Failure;
-use glee_core::port::{Answer, Caller};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use super::House;
 use super::zip::{Raw, bundle, good, tool, zip};
+use super::{House, open, user};
 use crate::mcp::server::Served;
-use crate::support::{Scene, json as printed, long, stderr, wiring};
+use crate::support::{Scene, json as printed, long, stderr};
 
 const ONE: Uuid = Uuid::from_u128(0x018faf50_b7b6_7a01_9a05_a22a6e0af101);
 const TWO: Uuid = Uuid::from_u128(0x018faf50_b7b6_7a01_9a05_a22a6e0af102);
@@ -34,26 +33,6 @@ exec: {command: {entrypoint: /bin/echo}}
 permissions: {network: false}
 approval: {required: false}
 ";
-
-fn user() -> Caller {
-    Caller {
-        name: "user".to_owned(),
-    }
-}
-
-fn open(scene: &Scene, secrets: BTreeMap<String, String>) -> App {
-    let nobody = Answer::Nobody {
-        hint: String::new(),
-    };
-    App::open(
-        scene.project(),
-        Wiring {
-            natives: Vec::new(),
-            ..wiring(secrets, nobody)
-        },
-    )
-    .unwrap()
-}
 
 fn import(app: &App, archive: &[u8]) -> Result<(), Failure> {
     let done = app.import(archive, OnConflict::Fail, Run::Real, &user());

@@ -7,15 +7,13 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use glee::app::App;
 use glee_core::bundle::Key;
-use glee_core::port::{Answer, Caller};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{House, absent, tool, zip};
+use super::{House, absent, open, tool, user, zip};
 use crate::mcp::server::{Served, home};
-use crate::support::{GLEE, Scene, long, stderr, wiring};
+use crate::support::{GLEE, Scene, long, stderr};
 
 const CALLS: &[&str] = &[
     "fsync,fdatasync",
@@ -80,22 +78,9 @@ fn struck(
     (output, made, fired)
 }
 
-fn user() -> Caller {
-    Caller {
-        name: "user".to_owned(),
-    }
-}
-
-fn open(scene: &Scene) -> App {
-    let nobody = Answer::Nobody {
-        hint: String::new(),
-    };
-    App::open(scene.project(), wiring(Default::default(), nobody)).unwrap()
-}
-
 /// Somebody starts after a fault and changes something: nothing is left lying about.
 fn starts_clean(scene: &Scene, at: &str) {
-    let app = open(scene);
+    let app = open(scene, Default::default());
     let strays: Vec<_> = app.tools().strays().map(|it| format!("{it:?}")).collect();
     assert!(strays.is_empty(), "{at}: {strays:?}");
     let put = serde_json::from_value(json!({"slug": "after"})).unwrap();
@@ -176,7 +161,7 @@ fn du_03_faults_while_importing() {
             fs::write(scene.root.join("both.zip"), archive).unwrap();
         },
         |scene, at| {
-            let app = open(scene);
+            let app = open(scene, Default::default());
             let there: Vec<usize> = [ONE, TWO]
                 .iter()
                 .map(|id| {
@@ -268,7 +253,7 @@ fn du_03_faults_under_a_server() {
         owner,
     } = House::with(Scene::new(), "");
     drop(served);
-    let app = open(&scene);
+    let app = open(&scene, Default::default());
     let log = scene.root.with_file_name("strace.log");
     let read = |path: &Path| -> Option<Value> {
         let text = fs::read_to_string(path).ok()?;

@@ -17,14 +17,31 @@ mod search;
 mod store;
 mod zip;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
+use glee::app::App;
+use glee_core::port::{Answer, Caller};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::mcp::server::{Reply, Served, eventually, glee};
-use crate::support::Scene;
+use crate::support::{Scene, wiring};
+
+fn user() -> Caller {
+    Caller {
+        name: "user".to_owned(),
+    }
+}
+
+/// The project as a program that embeds glee has it, with these secrets and nobody to ask.
+fn open(scene: &Scene, secrets: BTreeMap<String, String>) -> App {
+    let nobody = Answer::Nobody {
+        hint: String::new(),
+    };
+    App::open(scene.project(), wiring(secrets, nobody)).unwrap()
+}
 
 /// A server and its owner.
 pub(crate) struct House {

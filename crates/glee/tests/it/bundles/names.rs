@@ -6,19 +6,13 @@ use std::time::{Duration, SystemTime};
 
 use glee::app::{App, OnConflict, REAP_AFTER, Run, Wiring};
 use glee_core::bundle::Key;
-use glee_core::port::{Answer, Caller, Clock};
+use glee_core::port::{Answer, Clock};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::zip::good;
-use super::{House, absent, tool};
+use super::{House, absent, tool, user};
 use crate::support::{Scene, json as printed, wiring};
-
-fn user() -> Caller {
-    Caller {
-        name: "user".to_owned(),
-    }
-}
 
 fn key(bundle: Uuid, slug: &str) -> Key {
     Key {

@@ -5,16 +5,13 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{FileTypeExt, symlink};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
-use glee::app::App;
-use glee_core::port::{Answer, Caller};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::House;
 use super::zip::{Raw, bundle, good, tool, zip};
-use crate::support::{GLEE, Scene, json as printed, stderr, stdout, wiring};
+use super::{House, open, user};
+use crate::support::{GLEE, Scene, json as printed, stderr, stdout};
 
 const ONE: Uuid = Uuid::from_u128(0x018faf50_b7b6_7a01_9a05_a22a6e0af101);
 
@@ -29,19 +26,6 @@ exec: {command: {entrypoint: /bin/echo}}
 permissions: {network: false}
 approval: {required: false}
 ";
-
-fn user() -> Caller {
-    Caller {
-        name: "user".to_owned(),
-    }
-}
-
-fn open(scene: &Scene, secrets: BTreeMap<String, String>) -> App {
-    let nobody = Answer::Nobody {
-        hint: String::new(),
-    };
-    App::open(scene.project(), wiring(secrets, nobody)).unwrap()
-}
 
 /// A project with one bundle, which has two tools.
 fn furnished() -> Scene {
@@ -300,21 +284,12 @@ fn k6_an_import_reads_the_standard_input_and_waits_for_no_pipe() {
         .status()
         .unwrap();
     assert!(made.success());
-    let mut child = Command::new(GLEE)
-        .args(["bundle", "import", "pipe"])
+    let output = Command::new("timeout")
+        .args(["-s", "KILL", "10", GLEE, "bundle", "import", "pipe"])
         .current_dir(&scene.root)
         .stdin(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
+        .output()
         .unwrap();
-    let began = Instant::now();
-    while child.try_wait().unwrap().is_none() {
-        if began.elapsed() > Duration::from_secs(10) {
-            child.kill().unwrap();
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     assert!(stderr(&output).contains("import -"), "{}", stderr(&output));
 }

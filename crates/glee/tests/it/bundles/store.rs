@@ -6,21 +6,15 @@ use std::time::{Duration, Instant};
 
 use glee::app::{App, REAP_AFTER};
 use glee::dialect::bundle::wire::PutBundle;
-use glee_core::port::{Answer, Caller, Clock};
+use glee_core::port::{Answer, Clock};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 use uuid::Uuid;
 
-use super::{House, absent, tool};
+use super::{House, absent, tool, user};
 use crate::mcp::server::eventually;
 use crate::support::{Scene, wiring};
-
-fn user() -> Caller {
-    Caller {
-        name: "user".to_owned(),
-    }
-}
 
 fn nobody() -> Answer {
     Answer::Nobody {
