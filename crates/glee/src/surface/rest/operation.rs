@@ -205,6 +205,12 @@ impl Operation {
             }});
             responses.insert("403".into(), refused);
         }
+        if self.body.is_some() {
+            let late = json!({"description": reason(408), "content": {
+                "application/json": {"schema": {"$ref": "#/components/schemas/Failure"}},
+            }});
+            responses.insert("408".into(), late);
+        }
         responses.sort_keys();
         let mut out = json!({
             "operationId": self.id,
@@ -265,6 +271,7 @@ fn reason(status: u16) -> &'static str {
         400 => "What was sent is not what the operation takes",
         403 => "The token, a rule or a person does not allow it",
         404 => "There is no such thing",
+        408 => "The body did not come in time",
         409 => "It is disabled, or in the way of something else",
         424 => "A secret is missing",
         429 => "There is too much of it",

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
+use std::net::TcpStream;
 
 use serde_json::{Value, json};
 
@@ -36,8 +37,28 @@ approval: {required: false}
     std::fs::create_dir(scene.root.join("go")).unwrap();
 }
 
+/// A tool that prints more than anybody reads.
+pub(super) fn flood(scene: &Scene, limits: &str, exec: &str) {
+    scene.write(
+        ".glee/tools/flood/tool.yml",
+        &format!(
+            "name: flood
+description: A tool for tests
+kind: command
+version: 1
+inputs: {{schema: {{type: object, additionalProperties: false}}}}
+outputs: {{format: text}}
+{limits}
+{exec}
+permissions: {{fs: {{read: [], write: []}}}}
+approval: {{required: false}}
+"
+        ),
+    );
+}
+
 /// The built-in bundle that the tools of a project are in is not theirs, so the address is asked for.
-pub(super) fn address(served: &Served, token: &str, name: &str) -> String {
+fn address(served: &Served, token: &str, name: &str) -> String {
     let listed = served.rest(
         &format!("GET /tools/tools/search?q={name}"),
         token,
@@ -55,20 +76,20 @@ pub(super) fn address(served: &Served, token: &str, name: &str) -> String {
     )
 }
 
+/// A call of a tool that takes nothing, whose events come on this connection.
+pub(super) fn events(served: &Served, token: &str, name: &str) -> TcpStream {
+    let line = format!("POST {}/invoke", address(served, token, name));
+    let accept = [("Accept", "text/event-stream")];
+    served.rest_stream(&line, token, &accept, &json!({"args": {}}))
+}
+
 #[test]
 fn what_a_tool_prints_is_heard_while_it_runs_and_without_secrets() {
     let scene = scene();
     talking(&scene);
     let env = BTreeMap::from([("KEY".to_owned(), SECRET.to_owned())]);
     let served = Served::open_with(&scene, &env);
-    let at = address(&served, "", "talk");
-    let accept = [("Accept", "text/event-stream")];
-    let stream = served.rest_stream(
-        &format!("POST {at}/invoke"),
-        "",
-        &accept,
-        &json!({"args": {}}),
-    );
+    let stream = events(&served, "", "talk");
     let mut events: Vec<(String, Value)> = Vec::new();
     let mut name = String::new();
     for line in BufReader::new(stream).lines().map_while(Result::ok) {
@@ -108,28 +129,10 @@ fn what_a_tool_prints_is_heard_while_it_runs_and_without_secrets() {
 #[test]
 fn a_deadline_comes_also_when_nobody_reads() {
     let scene = scene();
-    scene.write(
-        ".glee/tools/flood/tool.yml",
-        "name: flood
-description: A tool for tests
-kind: command
-version: 1
-inputs: {schema: {type: object, additionalProperties: false}}
-outputs: {format: text}
-exec: {command: {entrypoint: yes, args: [aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa], timeout_ms: 1500}}
-permissions: {fs: {read: [], write: []}}
-approval: {required: false}
-",
-    );
+    let lines = "exec: {command: {entrypoint: yes, args: [aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa], timeout_ms: 1500}}";
+    flood(&scene, "", lines);
     let served = Served::open_with(&scene, &BTreeMap::new());
-    let at = address(&served, "", "flood");
-    let accept = [("Accept", "text/event-stream")];
-    let _unread = served.rest_stream(
-        &format!("POST {at}/invoke"),
-        "",
-        &accept,
-        &json!({"args": {}}),
-    );
+    let _unread = events(&served, "", "flood");
     let log = scene.root.join(".glee/audit/tools.log");
     eventually("the call is over", || {
         std::fs::read_to_string(&log).is_ok_and(|it| it.contains("TIMEOUT"))
