@@ -105,13 +105,16 @@ impl Desk {
             return body;
         }
         let (bytes, begin) = (text.len(), head(&text, most));
-        let id = self.app.results().keep(caller, text);
-        let warning = format!(
-            "the value has {bytes} bytes and this is its beginning, as text; GET /results/{id} reads all of it, for {} minutes",
-            KEPT_FOR.as_secs() / 60
-        );
+        let begun = format!("the value has {bytes} bytes and this is its beginning, as text");
+        let warning = match self.app.results().keep(caller, text) {
+            Some(id) => {
+                let minutes = KEPT_FOR.as_secs() / 60;
+                body["meta"]["result"] = json!({"id": id, "bytes": bytes});
+                format!("{begun}; GET /results/{id} reads all of it, for {minutes} minutes")
+            }
+            None => format!("{begun}; it is too large to be kept, so ask the tool for less"),
+        };
         body["value"] = begin.into();
-        body["meta"]["result"] = json!({"id": id, "bytes": bytes});
         let mut warnings: Vec<Value> = output.warnings.iter().cloned().map(Value::from).collect();
         warnings.push(warning.into());
         body["warnings"] = warnings.into();

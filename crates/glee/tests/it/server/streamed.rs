@@ -196,6 +196,31 @@ fn a_large_result_is_kept_for_its_caller() {
     assert_eq!(cut["value"], "line 0\nlin…");
 }
 
+/// What one caller keeps costs nobody else what they keep.
+#[test]
+fn a_flood_of_results_displaces_its_own() {
+    let scene = scene();
+    let lines =
+        "exec: {command: {entrypoint: sh, args: [-c, 'yes | head -c 20000000'], allow_dash: true}}";
+    flood(&scene, "limits: {output_bytes: 67108864}", lines);
+    let house = House::with(scene, "");
+    let id = |kept: &Value| kept["meta"]["result"]["id"].as_str().unwrap().to_owned();
+    let kept = house.expect(200, "POST /run/echo?max_bytes=1", json!({"text": "mine"}));
+    let mine = id(&kept);
+    let other = house.token("other", &["invoke_tool", "read_registry"]);
+    let floods = [(); 4].map(|()| {
+        let flood = "POST /run/flood?max_bytes=1";
+        said(&house.served.rest(flood, &other, &[], &json!({})))
+    });
+    let read = |token: &str, id: &str| {
+        let line = format!("GET /results/{id}?limit=1");
+        house.served.rest(&line, token, &[], &Value::Null).status
+    };
+    assert_eq!(read(&house.owner, &mine), 200);
+    let theirs = floods.each_ref().map(|it| read(&other, &id(it)));
+    assert_eq!(theirs, [404, 404, 404, 200]);
+}
+
 #[test]
 fn what_is_not_there_is_told_like_everything_else() {
     let house = House::new();
