@@ -27,7 +27,7 @@ const READ: &[Param] = &[
     Param {
         name: "limit",
         about: "How much is given, in bytes; 65536 unless given, 1048576 at most",
-        kind: Kind::Count,
+        kind: Kind::Some,
     },
     Param {
         name: "grep",
@@ -61,11 +61,7 @@ async fn read(
 ) -> Answer {
     let query = query.check(READ)?;
     let offset = query.count("offset")?.unwrap_or(0);
-    let limit = query.count("limit")?.unwrap_or(USUAL).min(MOST);
-    if limit == 0 {
-        let why = "`limit` is how many bytes to read, one at least";
-        return Err(Failure::new(FailureKind::InvalidInput, why).into());
-    }
+    let limit = query.some("limit")?.unwrap_or(USUAL).min(MOST);
     let text = desk.app.results().get(&by.name, &id).ok_or_else(|| {
         let why = "there is no such result, or no longer";
         Failure::new(FailureKind::NotFound, why).hint("call the tool again")
