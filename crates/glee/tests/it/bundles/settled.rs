@@ -50,20 +50,11 @@ impl Disk {
         if !self.is_ours(&to) {
             return;
         }
-        let lost = self.contents.iter().chain(self.names.keys());
-        let lost: Vec<_> = lost
-            .filter(|it| it.starts_with(from) && (*it != from || self.contents.contains(*it)))
-            .chain(
-                self.names
-                    .keys()
-                    .filter(|it| from.starts_with(it) && *it != from),
-            )
-            .chain(
-                self.names
-                    .keys()
-                    .filter(|it| to.starts_with(it) && **it != to),
-            )
-            .collect();
+        let inside = |it: &&PathBuf| it.starts_with(from) && *it != from;
+        let around = |it: &&PathBuf| [from, &to].iter().any(|of| of.starts_with(it) && it != of);
+        let written = self.contents.iter().filter(|it| it.starts_with(from));
+        let named = self.names.keys().filter(|it| inside(it) || around(it));
+        let lost: BTreeSet<_> = written.chain(named).collect();
         if !lost.is_empty() {
             let what = format!("{} moves before {lost:?}", from.display());
             self.wrong.push(what);
@@ -190,22 +181,17 @@ fn watched(scene: &Scene, log: &Path) -> Served {
 /// `DU-01`: each step of each change, in the order in which the disk must have them.
 #[test]
 fn du_01_what_is_answered_is_on_disk() {
+    let house = House::new();
+    let there = house.bundle("there");
+    // One that was deleted long ago is taken away at the start.
+    let old = house.bundle("old");
+    let delete = format!("DELETE /tools/bundles/{old}");
+    house.expect(204, &delete, Value::Null);
     let House {
         scene,
         served,
         owner,
-    } = House::new();
-    // One that was deleted long ago is taken away at the start.
-    let old = Uuid::now_v7();
-    let put = format!("PUT /tools/bundles/{old}");
-    assert_eq!(
-        served
-            .rest(&put, &owner, &[], &json!({"slug": "old"}))
-            .status,
-        201
-    );
-    let delete = format!("DELETE /tools/bundles/{old}");
-    assert_eq!(served.rest(&delete, &owner, &[], &Value::Null).status, 204);
+    } = house;
     drop(served);
     let document = scene.root.join(format!(".glee/bundles/{old}/bundle.json"));
     let mut kept: Value = serde_json::from_slice(&fs::read(&document).unwrap()).unwrap();
@@ -223,6 +209,10 @@ fn du_01_what_is_answered_is_on_disk() {
         let log = scene.root.with_file_name(format!("strace-{first}.log"));
         let served = watched(&scene, &log);
         eventually("what is old is gone", || !document.exists());
+        // Whoever changes something comes after that; this one touches no other directory.
+        let line = format!("PUT {}", tool(there, "t", "1"));
+        let status = if first { 201 } else { 404 };
+        assert_eq!(served.rest(&line, &owner, &[], &absent()).status, status);
         let bundle = Uuid::now_v7();
         let (here, at) = (format!("/tools/bundles/{bundle}"), tool(bundle, "t", "1"));
         let off = json!({"isEnabled": false});
