@@ -221,6 +221,27 @@ fn a_flood_of_results_displaces_its_own() {
     assert_eq!(theirs, [404, 404, 404, 200]);
 }
 
+/// No handle is given that nothing could be read by.
+#[test]
+fn what_is_too_large_to_be_kept_is_said_to_be() {
+    let scene = scene();
+    let lines =
+        "exec: {command: {entrypoint: sh, args: [-c, 'yes | head -c 34000000'], allow_dash: true}}";
+    flood(&scene, "limits: {output_bytes: 67108864}", lines);
+    let house = House::with(scene, "");
+    let cut = house.expect(200, "POST /run/flood?max_bytes=3", json!({}));
+    assert_eq!(
+        (&cut["value"], &cut["meta"]["result"]),
+        (&json!("y\ny…"), &Value::Null)
+    );
+    let told = cut["warnings"].to_string();
+    assert!(told.contains("too large to be kept"), "{told}");
+    let call = json!({"name": "flood", "arguments": {}});
+    let told = house.served.call(1, "tools/call", call).body;
+    assert!(told.contains("too large to be kept"), "{told}");
+    assert!(!told.contains("glee://results/"), "{told}");
+}
+
 #[test]
 fn what_is_not_there_is_told_like_everything_else() {
     let house = House::new();
