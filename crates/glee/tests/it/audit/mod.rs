@@ -6,6 +6,7 @@ mod crash;
 mod disk;
 mod rotation;
 mod told;
+mod turns;
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,0 +1,115 @@
+//! While events keep coming, one process keeps the journal's lock, and seals what it wrote when it gives it back.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use glee::observe::audit::Audit;
+use glee_core::port::Observer;
+use serde_json::{Value, json};
+
+use super::client::Client;
+use super::{Books, event, records, scene};
+use crate::support::{long, stdout};
+
+/// Records one event after the other, each as soon as the one before is.
+async fn keep_coming(audit: &Audit, mut goes_on: impl FnMut(u64) -> bool) -> u64 {
+    let mut count = 0;
+    while goes_on(count) {
+        audit.hear(&event("busy")).await.unwrap();
+        count += 1;
+    }
+    count
+}
+
+fn is_joined(line: &String) -> bool {
+    line.contains("\"joined\":true")
+}
+
+#[test]
+fn what_one_turn_wrote_is_sealed_when_it_is_over() {
+    let books = Books::new();
+    let audit = books.audit();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(keep_coming(&audit, |count| count < 200));
+    // Whoever looks waits until the lock is given back, also while the other is still there.
+    assert!(books.is_whole(200).notes.is_empty());
+    let joined = books.lines().iter().filter(|it| is_joined(it)).count();
+    assert!(joined > 0, "nothing was sealed together");
+    runtime.block_on(keep_coming(&audit, |count| count < 50));
+    drop(audit);
+    assert!(books.is_whole(250).notes.is_empty());
+}
+
+#[test]
+fn ad_05_whoever_waits_gets_a_turn() {
+    let books = Books::new();
+    let (busy, others) = (books.audit(), [books.audit(), books.audit()]);
+    let is_over = AtomicBool::new(false);
+    let count = std::thread::scope(|scope| {
+        let flood = scope.spawn(|| {
+            let runtime = tokio::runtime::Runtime::new().unwrap();
+            runtime.block_on(keep_coming(&busy, |_| !is_over.load(Ordering::Relaxed)))
+        });
+        let waits = others.each_ref().map(|it| {
+            // Each fails if it does not get the lock in time.
+            scope.spawn(|| books.record(it, 20))
+        });
+        let waited: Vec<_> = waits.into_iter().map(|it| it.join()).collect();
+        is_over.store(true, Ordering::Relaxed);
+        assert!(waited.iter().all(Result::is_ok), "{waited:?}");
+        flood.join().unwrap()
+    });
+    assert!(books.is_whole(count + 40).notes.is_empty());
+}
+
+#[test]
+fn ad_02_what_is_cut_during_a_turn_is_missed() {
+    let books = Books::new();
+    let audit = books.audit();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    for round in 1..=20_usize {
+        let before = books.verify().problems.len();
+        runtime.block_on(async {
+            keep_coming(&audit, |count| count < 20).await;
+            let text = fs::read_to_string(books.journal()).unwrap();
+            let cut = text.trim_end().rfind('\n').unwrap() + 1;
+            let file = fs::File::options().write(true).open(books.journal());
+            file.unwrap().set_len(cut as u64).unwrap();
+            keep_coming(&audit, |count| count < 2).await;
+        });
+        let problems = books.verify().problems;
+        assert!(problems.len() > before, "round {round}: {problems:?}");
+    }
+}
+
+#[test]
+fn du_01_killed_in_a_turn_nothing_acknowledged_is_lost() {
+    for round in 0..long(6, 100) {
+        let scene = scene();
+        let mut client = Client::start(&scene);
+        // The calls are refused, so each is one event.
+        for id in 1..=400 {
+            client.ask(id, "touch", &json!({"note": id}));
+        }
+        let mut acknowledged = BTreeSet::new();
+        while acknowledged.len() < 20 + round as usize {
+            let answer: Value = serde_json::from_str(&client.next()).unwrap();
+            let id = answer["result"]["_meta"]["dev.glee/call"].as_str();
+            acknowledged.extend(id.map(str::to_owned));
+        }
+        client.child.kill().unwrap();
+        client.end();
+        let output = scene.glee(&["audit", "verify"]);
+        assert!(output.status.success(), "{}", stdout(&output));
+        scene.glee(&["run", "touch", "--note", "after"]);
+        let output = scene.glee(&["audit", "verify"]);
+        assert!(output.status.success(), "{}", stdout(&output));
+        let recorded: BTreeSet<String> = records(&scene)
+            .iter()
+            .filter_map(|it| Some(it["id"].as_str()?.to_owned()))
+            .collect();
+        let lost: Vec<_> = acknowledged.difference(&recorded).collect();
+        assert!(lost.is_empty(), "{lost:?}");
+    }
+}
