@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 
 use glee::observe::audit::Audit;
 use glee_core::port::Observer;
@@ -45,12 +46,22 @@ fn what_one_turn_wrote_is_sealed_when_it_is_over() {
 fn ad_05_whoever_waits_gets_a_turn() {
     let books = Books::new();
     let (busy, others) = (books.audit(), [books.audit(), books.audit()]);
-    let is_over = AtomicBool::new(false);
+    let is_over = &AtomicBool::new(false);
+    let (under_way, is_under_way) = mpsc::channel();
     let count = std::thread::scope(|scope| {
-        let flood = scope.spawn(|| {
+        let flood = scope.spawn(move || {
             let runtime = tokio::runtime::Runtime::new().unwrap();
-            runtime.block_on(keep_coming(&busy, |_| !is_over.load(Ordering::Relaxed)))
+            let goes_on = |count| {
+                if count == 100 {
+                    under_way.send(()).unwrap();
+                }
+                !is_over.load(Ordering::Relaxed)
+            };
+            let count = runtime.block_on(keep_coming(&busy, goes_on));
+            drop(busy);
+            count
         });
+        is_under_way.recv().unwrap();
         let waits = others.each_ref().map(|it| {
             // Each fails if it does not get the lock in time.
             scope.spawn(|| books.record(it, 20))
