@@ -12,6 +12,10 @@ use crate::name::is_invisible;
 /// Longest slug or version, in characters.
 pub const MOST: usize = 64;
 
+/// As a pattern of JSON Schema, which knows neither letters that show nothing nor the ways to write one.
+pub const SLUG: &str = r"^[\p{L}\p{Nd}][\p{L}\p{Nd}-]*$";
+pub const VERSION: &str = r"^(?!\.{1,2}$)[\p{L}\p{Nd}.][\p{L}\p{Nd}.-]*$";
+
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum SlugError {
     #[error("it is empty")]
@@ -148,6 +152,23 @@ mod tests {
             ("", SlugError::Empty),
         ] {
             assert_eq!(check_version(bad), Err(why), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn patterns_say_the_same() {
+        type Check = fn(&str) -> Result<(), SlugError>;
+        let both: [(&str, Check); 2] = [(SLUG, check_slug), (VERSION, check_version)];
+        for (pattern, check) in both {
+            let schema = serde_json::json!({"pattern": pattern});
+            let fits = |it: &str| jsonschema::is_valid(&schema, &it.into());
+            for text in [
+                "weather", "Wetter-7", "天气", "ärger", "٣", "a-", "-a", "", "a_b", "a b", "a.b",
+                ".", "..", "...", ".5", "-.", "a/b", "a\\b", "a\0", "½", "a\u{301}", "😀", "1.2.3",
+                "../x",
+            ] {
+                assert_eq!(fits(text), check(text).is_ok(), "{pattern} {text:?}");
+            }
         }
     }
 

@@ -59,7 +59,7 @@ use crate::native::Unfit;
 use crate::observe::audit::{self, Audit, Settings};
 pub use crate::observe::log::{Form as LogForm, Level as LogLevel, Log};
 use crate::observe::metrics::Metrics;
-use crate::observe::traces::Traces;
+use crate::observe::traces::{PATIENCE, Traces};
 use crate::project::Project;
 use crate::store::approvals::Approvals;
 use crate::store::bundles::Bundles;
@@ -84,6 +84,9 @@ pub enum OpenError {
 
 /// How long one example of a tool may take that nobody has approved; a person waits meanwhile.
 const TRIAL: Duration = Duration::from_secs(10);
+
+/// How long a command that is over waits for a collector.
+const AT_THE_END: Duration = Duration::from_secs(1);
 
 /// A project, ready to run its tools.
 pub struct App {
@@ -488,10 +491,19 @@ impl App {
         self.running.stop().await;
         let (traces, log) = (self.traces.clone(), self.log.clone());
         let told = tokio::task::spawn_blocking(move || {
-            traces.iter().for_each(|it| it.flush());
+            // What it does not take it is told of when it does, or never.
+            let _ = traces.map(|it| it.flush(PATIENCE));
             log.iter().for_each(|it| it.flush());
         });
         let _ = told.await;
+    }
+
+    /// What a program that ends after its call has yet to tell, when its answer is out: nobody waits long for it.
+    pub fn tell_the_rest(&self) {
+        let told = self.traces.as_ref().is_none_or(|it| it.flush(AT_THE_END));
+        if !told {
+            self.warn("the collector of `telemetry.otlp` did not take all that it was told");
+        }
     }
 
     /// Results that were too large for their callers.

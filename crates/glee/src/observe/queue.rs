@@ -43,19 +43,20 @@ impl<T: Send + 'static> Queue<T> {
         }
     }
 
-    /// Waits until what was put is handed on, and not for ever.
-    pub(super) fn flush(&self, patience: Duration) {
+    /// Waits until what was put is handed on, and not for ever; whether it is.
+    pub(super) fn flush(&self, patience: Duration) -> bool {
         let until = Instant::now() + patience;
         let (told, done) = sync_channel(1);
         let mut flush = Said::Flush(told);
         while let Err(TrySendError::Full(back)) = self.sender.try_send(flush) {
             if Instant::now() >= until {
-                return;
+                return false;
             }
             flush = back;
             thread::sleep(BETWEEN_TRIES);
         }
-        let _ = done.recv_timeout(until.saturating_duration_since(Instant::now()));
+        let left = until.saturating_duration_since(Instant::now());
+        done.recv_timeout(left).is_ok()
     }
 }
 

@@ -1,7 +1,8 @@
 //! Spans of calls, told to a collector by OTLP over HTTP, in its JSON form. A collector that is slow or gone slows
 //! nobody: spans wait in a queue that holds only so many.
 
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use glee_core::event::{Event, What};
@@ -20,12 +21,14 @@ use crate::exec::http::own_client;
 /// How long spans are gathered before they are sent.
 const LINGER: Duration = Duration::from_secs(1);
 /// How long a collector may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub const PATIENCE: Duration = Duration::from_secs(5);
 
 pub struct Traces {
     url: Url,
     /// Begins with the first call: most commands make none.
     spans: OnceLock<Queue<Value>>,
+    /// Spans that the collector did not take, and has not been told of.
+    missed: Arc<AtomicU64>,
 }
 
 impl Traces {
@@ -34,23 +37,23 @@ impl Traces {
         Traces {
             url,
             spans: OnceLock::new(),
+            missed: Arc::default(),
         }
     }
 
-    /// Waits until what is known is sent, and not for ever.
-    pub fn flush(&self) {
-        if let Some(spans) = self.spans.get() {
-            spans.flush(PATIENCE);
-        }
+    /// Waits until what is known is sent, and no longer than this; whether all of it was taken.
+    pub fn flush(&self, patience: Duration) -> bool {
+        let flushed = self.spans.get().is_none_or(|it| it.flush(patience));
+        flushed && self.missed.load(Ordering::Relaxed) == 0
     }
 
     fn spans(&self) -> &Queue<Value> {
         self.spans.get_or_init(|| {
             let url = self.url.clone();
+            let missed = self.missed.clone();
             let mut collector = None;
-            let mut missed = 0;
             Queue::start(LINGER, move |spans: Vec<Value>, lost| {
-                missed += lost;
+                let before = missed.fetch_add(lost, Ordering::Relaxed) + lost;
                 if spans.is_empty() {
                     return;
                 }
@@ -59,10 +62,11 @@ impl Traces {
                 }
                 let count = spans.len() as u64;
                 let collector = collector.as_ref();
-                match collector.is_some_and(|it| it.takes(&url, spans, missed)) {
-                    true => missed = 0,
-                    false => missed += count,
-                }
+                let after = match collector.is_some_and(|it| it.takes(&url, spans, before)) {
+                    true => 0,
+                    false => before + count,
+                };
+                missed.store(after, Ordering::Relaxed);
             })
         })
     }

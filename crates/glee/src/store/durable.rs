@@ -52,6 +52,14 @@ fn written(directory: &Path, bytes: &[u8]) -> io::Result<NamedTempFile> {
     Ok(file)
 }
 
+/// Takes away what stands behind this, if anything does.
+pub fn cut(file: &File, length: u64) -> io::Result<()> {
+    match file.metadata()?.len() > length {
+        true => file.set_len(length),
+        false => Ok(()),
+    }
+}
+
 /// Forces to disk what has changed in a directory. When that fails, it has changed all the same, and may be
 /// as it was after the next start: whoever asked for it must not be told that nothing happened.
 pub fn settle(directory: &Path) -> io::Result<()> {

@@ -71,7 +71,18 @@ impl State {
         State::Indeterminate,
     ];
 
-    pub fn name(self) -> &'static str {
+    /// The names of all of them.
+    pub const NAMES: [&'static str; State::ALL.len()] = {
+        let mut names = [""; State::ALL.len()];
+        let mut at = 0;
+        while at < names.len() {
+            names[at] = State::ALL[at].name();
+            at += 1;
+        }
+        names
+    };
+
+    pub const fn name(self) -> &'static str {
         match self {
             State::Pending => "pending",
             State::Approved => "approved",

@@ -1,6 +1,6 @@
 //! Results that were too large to be shown whole, kept for a while for the one who asked, and read in parts.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -9,11 +9,14 @@ use uuid::Uuid;
 
 /// How long a result can be read again.
 pub const KEPT_FOR: Duration = Duration::from_secs(15 * 60);
-/// All of them together take no more than this; the oldest go first.
+/// All of them together take no more than this.
 const MOST_BYTES: usize = 64 << 20;
-/// What one takes besides its text.
-const EACH: usize = 1 << 10;
+/// Those of one caller take no more than this; what is larger is not kept.
+const MOST_OF_ONE: usize = 32 << 20;
+/// What one takes besides its text, so that there are only so many: 2048 of one caller, and 4096 in all.
+const EACH: usize = 16 << 10;
 
+/// In the order in which they came.
 #[derive(Default)]
 pub struct Results(Mutex<VecDeque<Kept>>);
 
@@ -24,25 +27,47 @@ struct Kept {
     until: Instant,
 }
 
+impl Kept {
+    fn takes(&self) -> usize {
+        EACH + self.text.len()
+    }
+}
+
 impl Results {
-    /// Keeps a text and gives its handle. A handle cannot be guessed, and serves only its owner.
-    pub fn keep(&self, owner: &str, text: String) -> String {
-        let id = Uuid::new_v4().simple().to_string();
-        let mut kept = self.lock();
-        kept.push_back(Kept {
-            id: id.clone(),
+    /// Keeps a text and gives its handle, unless it is too large. A handle cannot be guessed, and serves only its
+    /// owner. Whoever keeps much loses its own oldest for it; when there is too much of all, whoever has most does.
+    pub fn keep(&self, owner: &str, text: String) -> Option<String> {
+        let now = Instant::now();
+        let new = Kept {
+            id: Uuid::new_v4().simple().to_string(),
             owner: owner.to_owned(),
             text: text.into(),
-            until: Instant::now() + KEPT_FOR,
-        });
-        let mut bytes: usize = kept.iter().map(|it| EACH + it.text.len()).sum();
-        while let Some(oldest) = kept.front()
-            && (bytes > MOST_BYTES || oldest.until < Instant::now())
-        {
-            bytes -= EACH + oldest.text.len();
-            kept.pop_front();
+            until: now + KEPT_FOR,
+        };
+        if new.takes() > MOST_OF_ONE {
+            return None;
         }
-        id
+        let mut kept = self.lock();
+        kept.retain(|it| it.until >= now);
+        loop {
+            let held = held(&kept);
+            let own = held.get(owner).copied().unwrap_or(0);
+            let all: usize = held.values().sum();
+            let loses = if own + new.takes() > MOST_OF_ONE {
+                owner.to_owned()
+            } else if all + new.takes() > MOST_BYTES {
+                let most = held.iter().max_by_key(|(_, bytes)| **bytes);
+                most.map(|(owner, _)| (*owner).to_owned())
+                    .unwrap_or_default()
+            } else {
+                break;
+            };
+            let oldest = kept.iter().position(|it| it.owner == loses);
+            oldest.and_then(|it| kept.remove(it));
+        }
+        let id = new.id.clone();
+        kept.push_back(new);
+        Some(id)
     }
 
     /// What is no longer there and what is somebody else's look the same.
@@ -68,6 +93,15 @@ impl Results {
         // Whole after every statement, so a panic elsewhere has broken nothing in it.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What each owner has.
+fn held(kept: &VecDeque<Kept>) -> BTreeMap<&str, usize> {
+    let mut held = BTreeMap::new();
+    for it in kept {
+        *held.entry(it.owner.as_str()).or_default() += it.takes();
+    }
+    held
 }
 
 /// What a match takes in an answer besides its text.
@@ -137,7 +171,7 @@ mod tests {
     #[test]
     fn only_the_owner_reads() {
         let results = Results::default();
-        let id = results.keep("a", "text".into());
+        let id = results.keep("a", "text".into()).unwrap();
         assert_eq!(results.get("a", &id).as_deref(), Some("text"));
         assert_eq!(results.get("b", &id), None);
         assert!(results.of("b").is_empty());
@@ -146,7 +180,7 @@ mod tests {
     #[test]
     fn nothing_is_kept_for_ever() {
         let results = Results::default();
-        let old = results.keep("a", "text".into());
+        let old = results.keep("a", "text".into()).unwrap();
         results.lock()[0].until = Instant::now() - Duration::from_secs(1);
         assert_eq!(results.get("a", &old), None);
         assert!(results.of("a").is_empty());
@@ -155,13 +189,46 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_go_when_there_is_too_much() {
+    fn whoever_keeps_much_loses_its_own_oldest() {
         let results = Results::default();
-        let first = results.keep("a", "x".repeat(MOST_BYTES / 2 - EACH));
-        let second = results.keep("a", "x".repeat(MOST_BYTES / 2 - EACH));
+        let there = |owner: &str, id: &Option<String>| {
+            results
+                .get(owner, id.as_deref().unwrap_or_default())
+                .is_some()
+        };
+        let other = results.keep("b", "text".into());
+        let half = || "x".repeat(MOST_OF_ONE / 2 - EACH);
+        let first = results.keep("a", half());
+        let second = results.keep("a", half());
         let third = results.keep("a", "x".into());
-        assert_eq!(results.get("a", &first), None);
-        assert!(results.get("a", &second).is_some());
-        assert!(results.get("a", &third).is_some());
+        assert!(!there("a", &first) && there("a", &second) && there("a", &third));
+        // Many small ones are much, too.
+        for _ in 0..MOST_OF_ONE / EACH + 10 {
+            assert!(results.keep("a", String::new()).is_some());
+        }
+        assert!(!there("a", &second) && there("b", &other));
+        assert!(results.of("a").len() <= MOST_OF_ONE / EACH);
+        // Nobody can read what is not kept, so nobody loses anything for it.
+        let last = results.keep("a", "x".into());
+        assert_eq!(results.keep("a", "x".repeat(MOST_OF_ONE)), None);
+        assert!(there("a", &last) && there("b", &other));
+    }
+
+    #[test]
+    fn when_all_keep_too_much_whoever_has_most_loses() {
+        let results = Results::default();
+        let small = results.keep("small", "text".into()).unwrap();
+        let quarter = || "x".repeat(MOST_OF_ONE / 4 - EACH);
+        for owner in ["a", "b", "c", "d"] {
+            for _ in 0..8 {
+                let new = results.keep(owner, quarter()).unwrap();
+                assert!(results.get(owner, &new).is_some(), "{owner}");
+            }
+            let all: usize = held(&results.lock()).values().sum();
+            assert!(all <= MOST_BYTES, "{all}");
+        }
+        let kept = ["a", "b", "c", "d"].map(|it| results.of(it).len());
+        assert!(kept.iter().all(|it| (1..=2).contains(it)), "{kept:?}");
+        assert!(results.get("small", &small).is_some());
     }
 }

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU32;
 
+use glee_core::slug;
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -84,7 +85,7 @@ pub enum Kind {
 #[schemars(rename = "BundleBody")]
 pub struct PutBundle {
     /// Letters, digits and `-`, at most 64 of them
-    #[schemars(length(min = 1, max = 64))]
+    #[schemars(length(max = 64), extend("pattern" = slug::SLUG))]
     pub slug: String,
     #[serde(default)]
     #[schemars(length(max = 256))]
@@ -96,16 +97,22 @@ pub struct PutBundle {
     pub is_enabled: bool,
     // As in `PutTool`: what else stands in a document that somebody got from here.
     #[serde(default, rename = "bundleID")]
+    #[schemars(extend("readOnly" = true))]
     pub bundle_id: Option<String>,
     #[serde(default, rename = "schemaVersion")]
+    #[schemars(extend("readOnly" = true))]
     pub _schema_version: Option<String>,
     #[serde(default, rename = "isBuiltIn")]
+    #[schemars(extend("readOnly" = true))]
     pub _is_built_in: Option<bool>,
     #[serde(default, rename = "createdAt")]
+    #[schemars(extend("readOnly" = true))]
     pub _created_at: Option<String>,
     #[serde(default, rename = "modifiedAt")]
+    #[schemars(extend("readOnly" = true))]
     pub _modified_at: Option<String>,
     #[serde(default, rename = "softDeletedAt")]
+    #[schemars(extend("readOnly" = true))]
     pub _soft_deleted_at: Option<String>,
 }
 
@@ -141,26 +148,37 @@ pub struct PutTool {
     // What else stands in a document that somebody got from here and sends back. It says nothing new: the
     // path says which tool it is, and the rest is not the client's to say.
     #[serde(default, rename = "bundleID")]
+    #[schemars(extend("readOnly" = true))]
     pub bundle_id: Option<String>,
     #[serde(default)]
+    #[schemars(extend("readOnly" = true))]
     pub slug: Option<String>,
     #[serde(default)]
+    #[schemars(extend("readOnly" = true))]
     pub version: Option<String>,
     #[serde(default, rename = "toolID")]
+    #[schemars(extend("readOnly" = true))]
     pub _tool_id: Option<String>,
     #[serde(default, rename = "schemaVersion")]
+    #[schemars(extend("readOnly" = true))]
     pub _schema_version: Option<String>,
     #[serde(default, rename = "isBuiltIn")]
+    #[schemars(extend("readOnly" = true))]
     pub _is_built_in: Option<bool>,
     #[serde(default, rename = "createdAt")]
+    #[schemars(extend("readOnly" = true))]
     pub _created_at: Option<String>,
     #[serde(default, rename = "modifiedAt")]
+    #[schemars(extend("readOnly" = true))]
     pub _modified_at: Option<String>,
     #[serde(default, rename = "name")]
+    #[schemars(extend("readOnly" = true))]
     pub _name: Option<String>,
     #[serde(default, rename = "disabledReason")]
+    #[schemars(extend("readOnly" = true))]
     pub _disabled_reason: Option<String>,
     #[serde(default, rename = "usage")]
+    #[schemars(extend("readOnly" = true))]
     pub _usage: Option<Map<String, Value>>,
 }
 

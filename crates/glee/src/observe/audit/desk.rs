@@ -1,5 +1,5 @@
 //! Where the audit is written: the journal and the log for people, under one lock, and what forces them
-//! to disk.
+//! to disk. While events keep coming, the lock is kept from one to the next.
 
 use std::fs::File;
 use std::io;
@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::store::durable::Lock;
-use crate::store::journal::Journal;
+use crate::store::journal::{Journal, Sealing};
 
 use super::Settings;
 use super::text::Log;
@@ -19,10 +19,40 @@ use super::writer::{Job, OnDisk, lock};
 /// How long events are gathered before they are forced to disk together.
 const GATHERED: Duration = Duration::from_millis(50);
 
+/// Events keep coming when so many of them came no further apart than this.
+const BRISK: u32 = 4;
+const APART: Duration = Duration::from_millis(1);
+
+/// How long the lock is kept, at most: others may want it, and the journal is sealed when it is given back.
+const LONGEST_TURN: Duration = Duration::from_millis(10);
+
 pub(super) struct Desk {
     log: Log,
     journal: Journal,
     syncer: Syncer,
+    turn: Option<Turn>,
+    pace: Pace,
+}
+
+/// Nobody else writes.
+struct Turn {
+    alone: Lock,
+    began: Instant,
+}
+
+/// How fast events come.
+#[derive(Default)]
+struct Pace {
+    last: Option<Instant>,
+    brisk: u32,
+}
+
+impl Pace {
+    fn step(&mut self, now: Instant) {
+        let is_brisk = self.last.is_some_and(|last| now - last <= APART);
+        self.brisk = if is_brisk { self.brisk + 1 } else { 0 };
+        self.last = Some(now);
+    }
 }
 
 impl Desk {
@@ -33,37 +63,94 @@ impl Desk {
             log: Log::new(place.directory.join("tools.log"), settings.rotate_bytes),
             journal: Journal::new(place, settings.rotate_bytes),
             syncer: Syncer::default(),
+            turn: None,
+            pace: Pace::default(),
         };
         desk.journal.open_what_is_there();
         Ok(desk)
     }
 
     /// Keeps other processes out.
-    pub(super) fn alone(&mut self, patience: Duration) -> io::Result<Lock> {
-        self.journal.alone(patience)
+    pub(super) fn alone(&mut self, patience: Duration) -> io::Result<()> {
+        if self.turn.is_none() {
+            self.turn = Some(Turn {
+                alone: self.journal.alone(patience)?,
+                began: Instant::now(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Whether others are kept out although nothing is written.
+    pub(super) fn is_alone(&self) -> bool {
+        self.turn.is_some()
+    }
+
+    /// Lets other processes write, and seals what was written.
+    pub(super) fn give_back(&mut self) {
+        if let Some(turn) = self.turn.take() {
+            self.log.give_back();
+            self.journal.give_back(turn.alone);
+        }
     }
 
     /// All that waits is written under one lock, and forced to disk at once if any of it must be. It is
     /// answered when nothing of it is left to do.
-    pub(super) fn write(&mut self, alone: Lock, batch: &[Job]) {
-        if let Some(why) = self.syncer.failure() {
-            batch.iter().for_each(|it| it.answer(Err(why.to_string())));
+    pub(super) fn write(&mut self, batch: &[Job]) {
+        let Some(turn) = self.turn.take() else {
             return;
+        };
+        let now = Instant::now();
+        self.pace.step(now);
+        let must_be_on_disk = batch.iter().any(|it| it.on_disk == OnDisk::First);
+        let stays = self.pace.brisk >= BRISK
+            && !must_be_on_disk
+            && now.duration_since(turn.began) < LONGEST_TURN;
+        let sealing = if stays { Sealing::Later } else { Sealing::Now };
+        let written = self.write_alone(&turn.alone, sealing, batch);
+        let is_whole = written.as_ref().is_ok_and(|it| it.failed.is_none());
+        let lasted = turn.began.elapsed();
+        self.turn = Some(turn);
+        if !stays || !is_whole {
+            self.give_back();
         }
-        let taken: Vec<&Job> = batch.iter().filter(|it| it.take()).collect();
-        let mut written = 0;
-        let mut failed = None;
-        while written < taken.len() {
-            match self.record(&alone, &taken[written..]) {
-                Ok(count) => written += count,
+        if lasted >= LONGEST_TURN {
+            self.journal.make_way();
+        }
+        match written {
+            Ok(written) => self.answer(written),
+            Err(why) => batch.iter().for_each(|it| it.answer(Err(why.to_string()))),
+        }
+    }
+
+    fn write_alone<'a>(
+        &mut self,
+        alone: &Lock,
+        sealing: Sealing,
+        batch: &'a [Job],
+    ) -> io::Result<Wrote<'a>> {
+        if let Some(why) = self.syncer.failure() {
+            return Err(why);
+        }
+        let mut wrote = Wrote {
+            jobs: batch.iter().filter(|it| it.take()).collect(),
+            written: 0,
+            failed: None,
+        };
+        while wrote.written < wrote.jobs.len() {
+            match self.record(alone, sealing, &wrote.jobs[wrote.written..]) {
+                Ok(count) => wrote.written += count,
                 Err(err) => {
-                    failed = Some(err.to_string());
+                    wrote.failed = Some(err.to_string());
                     break;
                 }
             }
         }
-        drop(alone);
-        let (written, unwritten) = taken.split_at(written);
+        Ok(wrote)
+    }
+
+    fn answer(&mut self, wrote: Wrote) {
+        let (written, unwritten) = wrote.jobs.split_at(wrote.written);
         let synced = match written.iter().any(|it| it.on_disk == OnDisk::First) {
             true => self.files().and_then(|it| sync(&it)),
             false => {
@@ -83,20 +170,25 @@ impl Desk {
             });
         }
         for job in unwritten {
-            job.answer(Err(failed.clone().unwrap_or_default()));
+            job.answer(Err(wrote.failed.clone().unwrap_or_default()));
         }
     }
 
     /// Into both files or neither, unless glee is killed in between: then the log says what the journal
     /// does not. How many were recorded: one at least, fewer than all when the journal
     /// must go on in a new file.
-    fn record(&mut self, alone: &Lock, jobs: &[&Job]) -> io::Result<usize> {
+    fn record(&mut self, alone: &Lock, sealing: Sealing, jobs: &[&Job]) -> io::Result<usize> {
         let entries: Vec<&str> = jobs.iter().map(|it| it.entry.as_str()).collect();
         let Desk { log, journal, .. } = self;
         let mut lines = None;
-        let appended = journal.append(alone, &entries, |count| {
-            let text: String = jobs[..count].iter().map(|it| it.text.as_str()).collect();
-            lines = Some(log.append(&text)?);
+        let appended = journal.append(alone, &entries, sealing, |count| {
+            lines = Some(match jobs {
+                [job] => log.append(&job.text)?,
+                _ => {
+                    let text: String = jobs[..count].iter().map(|it| it.text.as_str()).collect();
+                    log.append(&text)?
+                }
+            });
             Ok(())
         });
         if appended.is_err()
@@ -112,6 +204,20 @@ impl Desk {
         files.extend(self.journal.files()?);
         Ok(files)
     }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}
+
+/// What became of a batch.
+struct Wrote<'a> {
+    jobs: Vec<&'a Job>,
+    /// How many of them were.
+    written: usize,
+    failed: Option<String>,
 }
 
 fn sync(files: &[Arc<File>]) -> io::Result<()> {

@@ -58,17 +58,20 @@ fn args(event: &Event) -> String {
 
 fn render(event: &Event, args: &str, shown: Shown, longest: usize) -> String {
     let mut out = Members {
-        text: format!("\"at\":\"{}\"", time(event.at)),
+        text: String::with_capacity(640),
         longest,
     };
+    out.text.push_str("\"at\":\"");
+    push_time(&mut out.text, event.at);
+    out.text.push('"');
     out.text("event", super::word(&event.what));
-    out.text("id", &event.id.to_string());
+    out.raw("id", format_args!("\"{}\"", event.id));
     out.text("actor", &event.actor);
     out.text("tool", &event.tool);
     if let Some(document) = &event.document {
-        out.text("document", &HEXLOWER.encode(document));
+        out.hex("document", document);
     }
-    out.text("args_sha256", &HEXLOWER.encode(&Sha256::digest(args)));
+    out.hex("args_sha256", &Sha256::digest(args));
     match shown {
         Shown::Wholly => out.raw("args", on_one_line(args)),
         Shown::BySize => out.raw("args_bytes", args.len()),
@@ -80,16 +83,14 @@ fn render(event: &Event, args: &str, shown: Shown, longest: usize) -> String {
         out.raw("trail", trail(event, longest));
     }
     if let Some(held) = &event.held {
-        out.raw("sandbox", {
-            let missing: Vec<String> = held
-                .missing
-                .iter()
-                .take(32)
-                .map(|it| quoted_within(it, longest))
-                .collect();
-            let by = quoted_within(&held.by, longest);
-            format!("{{\"by\":{by},\"missing\":[{}]}}", missing.join(","))
-        });
+        out.text.push_str(",\"sandbox\":{\"by\":");
+        push_quoted(&mut out.text, &held.by, longest);
+        out.text.push_str(",\"missing\":[");
+        for (at, missing) in held.missing.iter().take(32).enumerate() {
+            out.text.push_str(if at > 0 { "," } else { "" });
+            push_quoted(&mut out.text, missing, longest);
+        }
+        out.text.push_str("]}");
     }
     out.what(&event.what);
     out.text
@@ -141,8 +142,21 @@ impl Members {
     }
 
     fn text(&mut self, key: &str, value: &str) {
-        let _ = write!(self.text, ",\"{key}\":");
+        self.key(key);
         push_quoted(&mut self.text, value, self.longest);
+    }
+
+    fn hex(&mut self, key: &str, bytes: &[u8]) {
+        self.key(key);
+        self.text.push('"');
+        HEXLOWER.encode_append(bytes, &mut self.text);
+        self.text.push('"');
+    }
+
+    fn key(&mut self, key: &str) {
+        self.text.push_str(",\"");
+        self.text.push_str(key);
+        self.text.push_str("\":");
     }
 
     fn duration(&mut self, duration: Duration) {
@@ -200,16 +214,19 @@ impl Members {
     }
 }
 
-fn time(at: SystemTime) -> String {
+fn push_time(out: &mut String, at: SystemTime) {
     match jiff::Timestamp::try_from(at) {
-        Ok(at) => format!("{at:.6}"),
-        Err(_) => "?".to_owned(),
+        Ok(at) => {
+            let _ = write!(out, "{at:.6}");
+        }
+        Err(_) => out.push('?'),
     }
 }
 
 /// JSON in which no reader finds the end of a line. What is invisible can stand only inside of strings.
 fn on_one_line(json: &str) -> Cow<'_, str> {
-    if !json.contains(is_invisible) {
+    let is_plain = |it: u8| matches!(it, b' '..=b'~');
+    if json.bytes().all(is_plain) || !json.contains(is_invisible) {
         return json.into();
     }
     let mut out = String::with_capacity(json.len());

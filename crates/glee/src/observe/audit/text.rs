@@ -2,7 +2,8 @@
 //!
 //! `[2026-01-09T15:00:10Z] TOOL_EXECUTED name=weather params={location:"NYC"} status=success …`
 
-use std::fmt::Write as _;
+use std::borrow::Cow;
+use std::fmt::{self, Write as _};
 use std::fs::{self, DirEntry, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -15,7 +16,8 @@ use glee_core::name::is_invisible;
 use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 use serde_json::{Map, Value};
 
-use crate::store::kept::{Kept, Writing};
+use crate::store::durable;
+use crate::store::kept::{Kept, Now, Writing};
 
 /// Longest text of one parameter in a line; the rest is counted.
 const LONGEST_TEXT: usize = 1024;
@@ -62,6 +64,8 @@ pub fn tail(path: &Path, caller: &str) -> io::Result<String> {
 /// The log itself. A line that went out in one write to a file opened for appending is whole.
 pub(super) struct Log {
     kept: Kept,
+    /// The file, as long as nobody else can write.
+    now: Option<Now>,
     /// Its length after the last line of ours.
     end: u64,
     /// A log that would grow beyond this gets a number, and the next one is begun.
@@ -72,6 +76,7 @@ impl Log {
     pub(super) fn new(path: PathBuf, rotate: u64) -> Log {
         Log {
             kept: Kept::new(path, Writing::AtTheEnd),
+            now: None,
             end: 0,
             rotate,
         }
@@ -79,7 +84,10 @@ impl Log {
 
     /// Gives what is needed to take the line back. Nobody else writes meanwhile.
     pub(super) fn append(&mut self, line: &str) -> io::Result<Written> {
-        let mut now = self.kept.now()?;
+        let mut now = match self.now.take() {
+            Some(now) => now,
+            None => self.kept.now()?,
+        };
         if now.length > 0 && now.length + line.len() as u64 > self.rotate {
             now.file.sync_data()?;
             self.set_aside()?;
@@ -91,17 +99,26 @@ impl Log {
         if now.length != self.end && now.length > 0 {
             now.file.read_exact_at(&mut last, now.length - 1)?;
         }
-        let wrote = match last {
-            [b'\n'] => (&*now.file).write_all(line.as_bytes()),
-            _ => (&*now.file).write_all(format!("\n{line}").as_bytes()),
+        let line = match last {
+            [b'\n'] => Cow::Borrowed(line),
+            _ => Cow::Owned(format!("\n{line}")),
         };
-        if let Err(err) = wrote {
+        if let Err(err) = (&*now.file).write_all(line.as_bytes()) {
             written.take_back();
             let path = self.kept.path().display();
             return Err(io::Error::other(format!("{path}: {err}")));
         }
         self.end = now.length + line.len() as u64;
+        self.now = Some(Now {
+            length: self.end,
+            ..now
+        });
         Ok(written)
+    }
+
+    /// Others may write from here on.
+    pub(super) fn give_back(&mut self) {
+        self.now = None;
     }
 
     pub(super) fn file(&mut self) -> io::Result<Arc<File>> {
@@ -131,124 +148,142 @@ pub(super) struct Written(Arc<File>, u64);
 
 impl Written {
     pub(super) fn take_back(self) {
-        let _ = self.0.set_len(self.1);
+        let _ = durable::cut(&self.0, self.1);
     }
 }
 
 pub(super) fn line(event: &Event) -> String {
-    let name = word_or_quoted(&event.tool);
-    let actor = word_or_quoted(&event.actor);
-    let said = match &event.what {
-        What::Started => format!("name={name} {}", call(event, "")),
+    let mut out = String::with_capacity(256);
+    out.push('[');
+    push_time(&mut out, event.at);
+    let _ = write!(out, "] {} name=", super::word(&event.what));
+    push_word_or_quoted(&mut out, &event.tool);
+    match &event.what {
+        What::Started => push_call(&mut out, event, format_args!("")),
         What::Refused { kind, .. } => {
-            let status = format!(" status=refused code={}", kind.code());
-            format!("name={name} {}", call(event, &status))
+            let status = format_args!(" status=refused code={}", kind.code());
+            push_call(&mut out, event, status);
         }
         What::Finished {
             failure, duration, ..
         } => {
-            let status = match failure {
-                None => " status=success".to_owned(),
-                Some(kind) => format!(" status=error code={}", kind.code()),
-            };
-            let status = format!("{status} duration_ms={}", duration.as_millis());
-            format!("name={name} {}", call(event, &status))
+            let took = duration.as_millis();
+            match failure {
+                None => push_call(
+                    &mut out,
+                    event,
+                    format_args!(" status=success duration_ms={took}"),
+                ),
+                Some(kind) => push_call(
+                    &mut out,
+                    event,
+                    format_args!(" status=error code={} duration_ms={took}", kind.code()),
+                ),
+            }
         }
-        What::Changed { change } => format!("name={name} change={} by={actor}", quoted(change)),
+        What::Changed { change } => {
+            let _ = write!(out, " change={}", quoted(change));
+            push_actor(&mut out, "by", event);
+        }
         What::Created { permissions } => {
-            format!(
-                "name={name} creator={actor} permissions={}",
-                as_it_is_or_quoted(permissions)
-            )
+            push_actor(&mut out, "creator", event);
+            let _ = write!(out, " permissions={}", as_it_is_or_quoted(permissions));
         }
-        What::Reviewed { approved: true, .. } => {
-            format!("name={name} approver={actor}")
+        What::Reviewed { approved, reason } => {
+            push_actor(&mut out, "approver", event);
+            if !approved {
+                let _ = write!(out, " reason={}", quoted(reason));
+            }
         }
-        What::Reviewed {
-            approved: false,
-            reason,
-        } => format!("name={name} approver={actor} reason={}", quoted(reason)),
-        What::Asked { approval, reason } => format!(
-            "name={name} approval={approval} reason={} caller={actor}",
-            quoted(reason)
-        ),
+        What::Asked { approval, reason } => {
+            let _ = write!(out, " approval={approval} reason={}", quoted(reason));
+            push_actor(&mut out, "caller", event);
+        }
         What::Answered {
             approval,
             answer,
             reason,
-        } => format!(
-            "name={name} approval={approval} answer={answer} reason={} approver={actor}",
-            quoted(reason)
-        ),
-    };
-    let word = super::word(&event.what);
-    format!("[{}] {word} {said} id={}\n", time(event.at), event.id)
+        } => {
+            let reason = quoted(reason);
+            let _ = write!(out, " approval={approval} answer={answer} reason={reason}");
+            push_actor(&mut out, "approver", event);
+        }
+    }
+    let _ = writeln!(out, " id={}", event.id);
+    out
 }
 
-fn call(event: &Event, status: &str) -> String {
-    let sandbox = match &event.held {
-        Some(held) => format!(" sandbox={}", word_or_quoted(&held.by)),
-        None => String::new(),
-    };
-    format!(
-        "params={}{status}{sandbox} caller={}",
-        params(&event.args),
-        word_or_quoted(&event.actor),
-    )
+fn push_call(out: &mut String, event: &Event, status: fmt::Arguments) {
+    out.push_str(" params=");
+    push_params(out, &event.args);
+    let _ = out.write_fmt(status);
+    if let Some(held) = &event.held {
+        out.push_str(" sandbox=");
+        push_word_or_quoted(out, &held.by);
+    }
+    push_actor(out, "caller", event);
 }
 
-fn time(at: SystemTime) -> String {
+fn push_actor(out: &mut String, role: &str, event: &Event) {
+    let _ = write!(out, " {role}=");
+    push_word_or_quoted(out, &event.actor);
+}
+
+fn push_time(out: &mut String, at: SystemTime) {
     match jiff::Timestamp::try_from(at) {
-        Ok(at) => format!("{at:.0}"),
-        Err(_) => "?".to_owned(),
+        Ok(at) => {
+            let _ = write!(out, "{at:.0}");
+        }
+        Err(_) => out.push('?'),
     }
 }
 
 /// What is left out is left out between two values, so that every quote and bracket is closed and
 /// what follows the parameters cannot be mistaken for a part of them.
-fn params(args: &Map<String, Value>) -> String {
-    let mut out = String::new();
-    render_map(args, &mut out);
-    out
+fn push_params(out: &mut String, args: &Map<String, Value>) {
+    let start = out.len();
+    render_map(args, out, start);
 }
 
-fn render(value: &Value, out: &mut String) {
+fn render(value: &Value, out: &mut String, start: usize) {
     match value {
-        Value::String(text) => out.push_str(&quoted(text)),
+        Value::String(text) => push_quoted(out, text, LONGEST_TEXT),
         Value::Array(items) => {
             out.push('[');
             for (at, item) in items.iter().enumerate() {
-                if !goes_on(at, items.len(), out) {
+                if !goes_on(at, items.len(), out, start) {
                     break;
                 }
-                render(item, out);
+                render(item, out, start);
             }
             out.push(']');
         }
-        Value::Object(map) => render_map(map, out),
-        other => out.push_str(&other.to_string()),
+        Value::Object(map) => render_map(map, out, start),
+        other => {
+            let _ = write!(out, "{other}");
+        }
     }
 }
 
-fn render_map(map: &Map<String, Value>, out: &mut String) {
+fn render_map(map: &Map<String, Value>, out: &mut String, start: usize) {
     out.push('{');
     for (at, (key, value)) in map.iter().enumerate() {
-        if !goes_on(at, map.len(), out) {
+        if !goes_on(at, map.len(), out, start) {
             break;
         }
-        out.push_str(&word_or_quoted(key));
+        push_word_or_quoted(out, key);
         out.push(':');
-        render(value, out);
+        render(value, out, start);
     }
     out.push('}');
 }
 
 /// Whether there is room for the next of `count` values; otherwise says how many are left out.
-fn goes_on(at: usize, count: usize, out: &mut String) -> bool {
+fn goes_on(at: usize, count: usize, out: &mut String, start: usize) -> bool {
     if at > 0 {
         out.push(',');
     }
-    let room = out.len() < LONGEST_PARAMS;
+    let room = out.len() - start < LONGEST_PARAMS;
     if !room {
         let _ = write!(out, "…+{}", count - at);
     }
@@ -256,11 +291,17 @@ fn goes_on(at: usize, count: usize, out: &mut String) -> bool {
 }
 
 fn word_or_quoted(text: &str) -> String {
-    let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-    if !text.is_empty() && text.len() <= 128 && text.chars().all(word) {
-        text.to_owned()
+    let mut out = String::new();
+    push_word_or_quoted(&mut out, text);
+    out
+}
+
+fn push_word_or_quoted(out: &mut String, text: &str) {
+    let word = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-' | b'.');
+    if !text.is_empty() && text.len() <= 128 && text.bytes().all(word) {
+        out.push_str(text);
     } else {
-        quoted(text)
+        push_quoted(out, text, LONGEST_TEXT);
     }
 }
 
@@ -384,12 +425,15 @@ mod tests {
         let lines = |path: &Path| std::fs::read_to_string(path).unwrap().lines().count();
         let mut log = Log::new(path.clone(), u64::MAX);
         log.append("one\n").unwrap();
+        log.give_back();
         let moved = path.with_extension("old");
         std::fs::rename(&path, &moved).unwrap();
         log.append("two\n").unwrap();
+        log.give_back();
         assert_eq!((lines(&moved), lines(&path)), (1, 1));
         std::fs::write(&path, "[torn").unwrap();
         log.append("three\n").unwrap();
+        log.give_back();
         assert_eq!(lines(&path), 2);
         std::fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("elsewhere", &path).unwrap();

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
@@ -25,6 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(4);
 /// How often the thread looks after those who write without it. What hangs is seen at the second look, and
 /// whoever called meanwhile begins to wait only then.
 const TICK: Duration = Duration::from_millis(250);
+/// How long other processes are kept out after the last event.
+const REST: Duration = Duration::from_millis(3);
 /// Events that are written at once.
 const MOST_AT_ONCE: usize = 256;
 /// Events that wait at once; when there are more, something hangs.
@@ -39,11 +41,11 @@ pub(super) enum OnDisk {
 
 pub(super) struct Writer {
     shared: Arc<Shared>,
-    thread: Thread,
 }
 
 struct Shared {
     settings: Settings,
+    thread: OnceLock<Thread>,
     waiting: Mutex<VecDeque<Job>>,
     /// Nobody waits for it: who finds it taken leaves the event, and who has it looks again before leaving.
     desk: Mutex<Option<Desk>>,
@@ -56,6 +58,8 @@ struct Shared {
     ended: AtomicU64,
     /// Whether the thread looks after them.
     is_watched: AtomicBool,
+    /// Whether other processes are kept out until there is nothing to write for a while.
+    are_alone: AtomicBool,
     /// Where they run.
     runtime: Mutex<Option<Handle>>,
     is_over: AtomicBool,
@@ -72,6 +76,8 @@ pub(super) struct Job {
 
 /// An event that was handed in, and its answer.
 pub(super) struct Handed {
+    /// Whether it is written by a task of its own on this very thread.
+    is_here: bool,
     state: Arc<AtomicU8>,
     answered: oneshot::Receiver<Result<(), String>>,
 }
@@ -85,6 +91,7 @@ impl Writer {
     pub(super) fn start(settings: Settings) -> Result<Writer, String> {
         let shared = Arc::new(Shared {
             settings,
+            thread: OnceLock::new(),
             waiting: Mutex::default(),
             desk: Mutex::default(),
             is_coming: AtomicBool::new(false),
@@ -92,6 +99,7 @@ impl Writer {
             begun: AtomicU64::new(0),
             ended: AtomicU64::new(0),
             is_watched: AtomicBool::new(false),
+            are_alone: AtomicBool::new(false),
             runtime: Mutex::default(),
             is_over: AtomicBool::new(false),
         });
@@ -103,10 +111,9 @@ impl Writer {
                 own.run();
             })
             .map_err(|err| format!("no thread to write it: {err}"))?;
-        Ok(Writer {
-            shared,
-            thread: thread.thread().clone(),
-        })
+        // It has not begun to look for itself, and nobody else has it yet.
+        let _ = shared.thread.set(thread.thread().clone());
+        Ok(Writer { shared })
     }
 
     pub(super) fn is_there(&self) -> bool {
@@ -121,7 +128,7 @@ impl Writer {
         on_disk: OnDisk,
     ) -> Result<Handed, String> {
         let handed = self.shared.hand_in(text, entry, on_disk)?;
-        self.thread.unpark();
+        self.shared.wake_thread();
         Ok(handed)
     }
 
@@ -137,16 +144,16 @@ impl Writer {
             Ok(it) if on_disk == OnDisk::Soon && it.metrics().num_workers() > 1 => it,
             _ => return self.hand_in(text, entry, on_disk),
         };
-        let handed = self.shared.hand_in(text, entry, on_disk)?;
+        let mut handed = self.shared.hand_in(text, entry, on_disk)?;
+        handed.is_here = !self.shared.are_many.load(Ordering::Relaxed);
         if !self.shared.is_coming.swap(true, Ordering::SeqCst) {
             if !self.shared.is_watched.swap(true, Ordering::SeqCst) {
-                self.thread.unpark();
+                self.shared.wake_thread();
             }
             *lock(&self.shared.runtime) = Some(runtime.clone());
             runtime.spawn(
                 Coming {
                     shared: self.shared.clone(),
-                    thread: self.thread.clone(),
                     stage: Stage::OnTheWay,
                 }
                 .write(),
@@ -159,7 +166,6 @@ impl Writer {
 /// Somebody who is about to write without the thread.
 struct Coming {
     shared: Arc<Shared>,
-    thread: Thread,
     stage: Stage,
 }
 
@@ -198,7 +204,7 @@ impl Drop for Coming {
             self.shared.is_coming.store(false, Ordering::SeqCst);
         }
         if self.stage != Stage::Done {
-            self.thread.unpark();
+            self.shared.wake_thread();
         }
     }
 }
@@ -225,7 +231,7 @@ impl Drop for Ending<'_> {
 impl Drop for Writer {
     fn drop(&mut self) {
         self.shared.is_over.store(true, Ordering::Release);
-        self.thread.unpark();
+        self.shared.wake_thread();
     }
 }
 
@@ -236,10 +242,16 @@ fn gone() -> String {
 impl Handed {
     /// Waits for the answer, for so long and no longer.
     pub(super) async fn answer(self) -> Result<(), String> {
-        match tokio::time::timeout(PATIENCE, self.answered).await {
+        let answer = match tokio::time::timeout(PATIENCE, self.answered).await {
             Ok(answer) => answer.unwrap_or_else(|_| Err(gone())),
             Err(_) => Err(give_up(&self.state)),
+        };
+        // A few tasks that wake each other run one after the other on one thread; more than that, and another
+        // thread is woken, which takes longer than the whole call. After this they are counted anew.
+        if self.is_here {
+            tokio::task::yield_now().await;
         }
+        answer
     }
 
     /// The same, and keeps the thread. Where that has other tasks, they go to another.
@@ -321,7 +333,11 @@ impl Shared {
             return Err("too many events wait to be written".to_owned());
         }
         waiting.push_back(job);
-        Ok(Handed { state, answered })
+        Ok(Handed {
+            is_here: false,
+            state,
+            answered,
+        })
     }
 
     /// Writes what waits and need not be on disk first, unless somebody else is at it.
@@ -334,12 +350,15 @@ impl Shared {
         };
         self.begun.fetch_add(1, Ordering::SeqCst);
         let ending = Ending(&self.ended);
-        let Ok(alone) = open.alone(Duration::ZERO) else {
+        if open.alone(Duration::ZERO).is_err() {
             return Next::Thread;
-        };
+        }
         let batch = self.take(|it| it.on_disk == OnDisk::Soon);
         self.are_many.store(batch.len() > 1, Ordering::Relaxed);
-        open.write(alone, &batch);
+        open.write(&batch);
+        if open.is_alone() && !self.are_alone.swap(true, Ordering::SeqCst) {
+            self.wake_thread();
+        }
         drop(ending);
         // Whoever comes while this is held leaves it to us, so it is looked at afterwards.
         drop(desk);
@@ -360,6 +379,7 @@ impl Shared {
             self.write_what_waits();
             let is_over = self.is_over.load(Ordering::Acquire);
             if is_over && lock(&self.waiting).is_empty() {
+                self.give_back();
                 return;
             }
             // What is left at the end is with somebody who will not tell when it is done.
@@ -367,6 +387,23 @@ impl Shared {
                 false => thread::park(),
                 true => self.watch(),
             }
+        }
+    }
+
+    /// Lets other processes write, unless somebody is at it.
+    fn give_back(&self) {
+        if let Some(mut desk) = self.desk() {
+            // Said where nobody can say otherwise meanwhile.
+            self.are_alone.store(false, Ordering::SeqCst);
+            if let Some(desk) = desk.as_mut() {
+                desk.give_back();
+            }
+        }
+    }
+
+    fn wake_thread(&self) {
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
         }
     }
 
@@ -384,17 +421,22 @@ impl Shared {
                 continue;
             };
             match desk.alone(journal::PATIENCE) {
-                Ok(alone) => desk.write(alone, &self.take(|_| true)),
+                Ok(()) => {
+                    desk.write(&self.take(|_| true));
+                    desk.give_back();
+                }
                 Err(err) => self.refuse(&err.to_string()),
             }
         }
     }
 
-    /// Sees to it that whoever waits for a disk that hangs is told in time. The thread that hangs may be the
-    /// one that has an eye on the clock for all others; one that is woken takes its place.
+    /// Sees to it that other processes can write when nothing comes here, and that whoever waits for a disk
+    /// that hangs is told in time. The thread that hangs may be the one that has an eye on the clock for all
+    /// others; one that is woken takes its place.
     fn watch(&self) {
         let begun = self.begun.load(Ordering::SeqCst);
-        thread::park_timeout(TICK);
+        let are_alone = self.are_alone.load(Ordering::SeqCst);
+        thread::park_timeout(if are_alone { REST } else { TICK });
         if self.begun.load(Ordering::SeqCst) != begun {
             return;
         }
@@ -402,6 +444,10 @@ impl Shared {
             if let Some(runtime) = &*lock(&self.runtime) {
                 runtime.spawn(async {});
             }
+            return;
+        }
+        if are_alone {
+            self.give_back();
             return;
         }
         self.is_watched.store(self.is_at_it(), Ordering::SeqCst);

@@ -46,6 +46,11 @@ impl Place {
         self.state.join("audit.lock")
     }
 
+    /// Locked by one of those who wait for the lock.
+    pub(super) fn waiting(&self) -> PathBuf {
+        self.state.join("audit.waiting")
+    }
+
     /// For what was behind the last whole line.
     pub(super) fn torn(&self) -> PathBuf {
         self.directory.join(format!("journal.torn-{}", stamp()))

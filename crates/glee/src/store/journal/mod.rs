@@ -4,6 +4,9 @@
 //! sealed, and kept with the key where tools cannot reach it. A line goes to the file first, then to the
 //! head, and the head is what counts: whoever cuts, removes or swaps files changes neither it nor the
 //! lines that follow, so `verify` finds it, and the journal goes on all the same.
+//!
+//! Whoever writes much keeps the lock for a while, and seals all of it at the end: to take the lock, to look
+//! what others did and to seal cost five times as much as the line itself.
 
 mod files;
 mod read;
@@ -15,18 +18,19 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::durable::{self, Latch, Lock};
-use super::kept::{Kept, Now, Writing};
+use super::kept::{Kept, Writing};
 
 pub use files::Place;
 pub use read::{Follow, Lines, last, lines};
 pub use verify::{Problem, Report, look, verify};
 
-use seal::{Head, JOINED, Key, at};
+use seal::{Head, Key, at};
 
 /// Longest line, with its end.
 pub const LONGEST_LINE: usize = 64 << 10;
@@ -39,6 +43,11 @@ pub const PATIENCE: Duration = Duration::from_secs(3);
 /// How often the lock's file may be replaced while it is taken.
 const MOST_LATCHES: usize = 8;
 
+/// How often whoever waits for the lock looks.
+const LOOK: Duration = Duration::from_millis(1);
+/// How long somebody who had it for a while stays away, so that others get it.
+const AWAY: Duration = Duration::from_millis(3);
+
 pub struct Journal {
     place: Place,
     /// A file that would grow beyond this is closed, and the next one begun.
@@ -49,6 +58,27 @@ pub struct Journal {
     file: Kept,
     /// The sealed head, as it was last read or written here.
     seen: Option<(String, Head)>,
+    /// Where the chain ends, as long as nobody else can write.
+    end: Option<End>,
+    away_until: Option<Instant>,
+}
+
+struct End {
+    key: Key,
+    head: Head,
+    /// Whether the head says so.
+    is_sealed: bool,
+    file: Arc<File>,
+    sealed: Arc<File>,
+}
+
+/// When the head says what was added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sealing {
+    /// Before anybody is told that it is.
+    Now,
+    /// When the lock is given back.
+    Later,
 }
 
 impl Journal {
@@ -61,6 +91,8 @@ impl Journal {
             latch: None,
             key: None,
             seen: None,
+            end: None,
+            away_until: None,
         }
     }
 
@@ -82,14 +114,22 @@ impl Journal {
         }
     }
 
-    /// One process at a time writes, until this is dropped. Others may hold it so long.
+    /// One process at a time writes, until this is given back. Others may hold it so long.
     pub fn alone(&mut self, patience: Duration) -> io::Result<Lock> {
+        if let Some(until) = self.away_until.take() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left > patience {
+                self.away_until = Some(until);
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            thread::sleep(left);
+        }
         for _ in 0..MOST_LATCHES {
             let latch = match &self.latch {
                 Some(latch) => latch,
                 None => self.latch.insert(latch(&self.place)?),
             };
-            let lock = latch.hold(patience)?;
+            let lock = hold(latch, &self.place, patience)?;
             if latch.is_in_place() {
                 return Ok(lock);
             }
@@ -107,8 +147,93 @@ impl Journal {
         &mut self,
         alone: &Lock,
         entries: &[&str],
+        sealing: Sealing,
         beside: impl FnOnce(usize) -> io::Result<()>,
     ) -> io::Result<usize> {
+        let mut end = match self.end.take() {
+            Some(end) => end,
+            None => self.find_end(alone)?,
+        };
+        let appended = self.append_at(&mut end, entries, sealing, beside);
+        // What was added before is sealed all the same.
+        self.end = Some(end);
+        appended
+    }
+
+    fn append_at(
+        &mut self,
+        end: &mut End,
+        entries: &[&str],
+        sealing: Sealing,
+        beside: impl FnOnce(usize) -> io::Result<()>,
+    ) -> io::Result<usize> {
+        let (mut lines, mut next, mut count) = (Vec::new(), end.head.clone(), 0);
+        for entry in entries {
+            // Lines that are sealed together say so: after a crash, only these may be without a seal.
+            let joined = count > 0 || !end.is_sealed;
+            let start = lines.len();
+            let mac = end
+                .key
+                .line(&mut lines, next.seq + 1, &next.mac, joined, entry);
+            let length = lines.len() - start;
+            if length > LONGEST_LINE {
+                return Err(io::Error::other("the event is too long for the journal"));
+            }
+            if next.length > 0 && next.length + length as u64 > self.rotate {
+                lines.truncate(start);
+                if count > 0 {
+                    break;
+                }
+                self.rotate(end)?;
+                return self.append_at(end, entries, sealing, beside);
+            }
+            next = Head {
+                seq: next.seq + 1,
+                length: next.length + length as u64,
+                mac,
+                ..next
+            };
+            count += 1;
+        }
+        beside(count)?;
+        let mut written = (&*end.file)
+            .write_all(&lines)
+            .map_err(|err| at(self.file.path(), err));
+        if sealing == Sealing::Now {
+            written = written.and_then(|()| self.seal(&end.key, next.clone(), &end.sealed));
+        }
+        match written {
+            Ok(()) => {
+                end.head = next;
+                end.is_sealed = sealing == Sealing::Now;
+                Ok(count)
+            }
+            Err(err) => {
+                // Half a line, or one that is not sealed, would be taken for the trace of a crash.
+                let _ = durable::cut(&end.file, end.head.length);
+                Err(err)
+            }
+        }
+    }
+
+    /// Lets others write. What could not be sealed is found by whoever writes next.
+    pub fn give_back(&mut self, alone: Lock) {
+        if let Some(end) = self.end.take()
+            && !end.is_sealed
+        {
+            let _ = self.seal(&end.key, end.head, &end.sealed);
+        }
+        drop(alone);
+    }
+
+    /// Lets others write first, if there are any who wait for it.
+    pub fn make_way(&mut self) {
+        if durable::is_locked(&self.place.waiting()).unwrap_or(false) {
+            self.away_until = Some(Instant::now() + AWAY);
+        }
+    }
+
+    fn find_end(&mut self, alone: &Lock) -> io::Result<End> {
         let mut key = self.key()?;
         let (mut head, sealed) = self.sealed(&mut key)?;
         let mut file = self.file.now()?;
@@ -116,41 +241,13 @@ impl Journal {
             self.recover(alone, &key, &mut head, &sealed)?;
             file = self.file.now()?;
         }
-        let (mut lines, mut next, mut count) = (Vec::new(), head.clone(), 0);
-        for entry in entries {
-            // Lines that are sealed together say so: after a crash, only these may be without a seal.
-            let joined = if count > 0 { JOINED } else { "" };
-            let (line, mac) = key.line(next.seq + 1, &next.mac, &format!("{joined}{entry}"));
-            if line.len() > LONGEST_LINE {
-                return Err(io::Error::other("the event is too long for the journal"));
-            }
-            if next.length > 0 && next.length + line.len() as u64 > self.rotate {
-                if count > 0 {
-                    break;
-                }
-                self.rotate(&key, &mut head, &sealed)?;
-                file = self.file.now()?;
-                next.clone_from(&head);
-            }
-            next = Head {
-                seq: next.seq + 1,
-                length: next.length + line.len() as u64,
-                mac,
-                ..next
-            };
-            lines.extend_from_slice(&line);
-            count += 1;
-        }
-        beside(count)?;
-        let written = (&*file.file)
-            .write_all(&lines)
-            .map_err(|err| at(self.file.path(), err))
-            .and_then(|()| self.seal(&key, next, &sealed));
-        if written.is_err() {
-            // Half a line, or one that is not sealed, would be taken for the trace of a crash.
-            let _ = file.file.set_len(head.length);
-        }
-        written.map(|()| count)
+        Ok(End {
+            key,
+            head,
+            is_sealed: true,
+            file: file.file,
+            sealed,
+        })
     }
 
     /// What must be on disk for the journal to be.
@@ -171,13 +268,13 @@ impl Journal {
     }
 
     /// Where the chain ends, as the head says; a chain without a head begins anew.
-    fn sealed(&mut self, key: &mut Key) -> io::Result<(Head, Now)> {
-        let now = self.head.now()?;
-        let text = text(&now.file)?;
+    fn sealed(&mut self, key: &mut Key) -> io::Result<(Head, Arc<File>)> {
+        let file = self.head.now()?.file;
+        let text = text(&file)?;
         if let Some((seen, head)) = &self.seen
             && *seen == text
         {
-            return Ok((head.clone(), now));
+            return Ok((head.clone(), file));
         }
         let mut head = key.unseal(&text);
         if head.is_none() {
@@ -191,14 +288,14 @@ impl Journal {
                 self.seen = Some((text, head.clone()));
                 head
             }
-            None => self.begin(key, &now)?,
+            None => self.begin(key, &file)?,
         };
-        Ok((head, now))
+        Ok((head, file))
     }
 
     /// What is there already was sealed with a key, or at a place, that is not known here: the project was
     /// copied, or its state was lost. It is kept, under another name.
-    fn begin(&mut self, key: &Key, sealed: &Now) -> io::Result<Head> {
+    fn begin(&mut self, key: &Key, sealed: &File) -> io::Result<Head> {
         for (_, path) in files::list(&self.place.directory)?.full {
             fs::rename(&path, self.place.unsealed(&path))?;
         }
@@ -210,11 +307,10 @@ impl Journal {
         Ok(Head::default())
     }
 
-    fn seal(&mut self, key: &Key, head: Head, sealed: &Now) -> io::Result<()> {
+    fn seal(&mut self, key: &Key, head: Head, sealed: &File) -> io::Result<()> {
         let text = key.seal(&head);
         self.seen = None;
         sealed
-            .file
             .write_all_at(text.as_bytes(), 0)
             .map_err(|err| at(self.head.path(), err))?;
         self.seen = Some((text, head));
@@ -222,9 +318,14 @@ impl Journal {
     }
 
     /// Gives the full file a number, and begins the next one.
-    fn rotate(&mut self, key: &Key, head: &mut Head, sealed: &Now) -> io::Result<()> {
-        self.file.now()?.file.sync_all()?;
-        let (current, full) = (self.place.current(), self.place.full(head.files + 1));
+    fn rotate(&mut self, end: &mut End) -> io::Result<()> {
+        // Where a full file ends must be known before it is one.
+        if !end.is_sealed {
+            self.seal(&end.key, end.head.clone(), &end.sealed)?;
+            end.is_sealed = true;
+        }
+        end.file.sync_all()?;
+        let (current, full) = (self.place.current(), self.place.full(end.head.files + 1));
         let moved = renameat_with(CWD, &current, CWD, &full, RenameFlags::NOREPLACE);
         if moved == Err(rustix::io::Errno::EXIST) {
             // Nobody but glee gives out these numbers.
@@ -234,10 +335,32 @@ impl Journal {
             moved?;
         }
         File::open(&self.place.directory)?.sync_all()?;
-        head.files += 1;
-        head.length = 0;
-        self.file.now()?;
-        self.seal(key, head.clone(), sealed)
+        let head = Head {
+            files: end.head.files + 1,
+            length: 0,
+            ..end.head.clone()
+        };
+        end.file = self.file.now()?.file;
+        self.seal(&end.key, head.clone(), &end.sealed)?;
+        end.head = head;
+        Ok(())
+    }
+}
+
+/// Whoever has the lock for long sees that somebody waits.
+fn hold(latch: &Latch, place: &Place, patience: Duration) -> io::Result<Lock> {
+    let began = Instant::now();
+    let mut sign = None;
+    loop {
+        match latch.hold(Duration::ZERO) {
+            Err(err) if err.kind() == io::ErrorKind::TimedOut && began.elapsed() < patience => {
+                if sign.is_none() {
+                    sign = durable::try_lock(&place.waiting()).ok().flatten();
+                }
+                thread::sleep(LOOK);
+            }
+            held => return held,
+        }
     }
 }
 

@@ -8,7 +8,6 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use super::seal::{Head, Key, stated};
 use super::{Journal, LONGEST_LINE, Place};
 use crate::store::durable::Lock;
-use crate::store::kept::Now;
 
 impl Place {
     /// What the head will say when glee was stopped after a full file was given its number, and before the
@@ -28,7 +27,7 @@ impl Journal {
         _: &Lock,
         key: &Key,
         head: &mut Head,
-        sealed: &Now,
+        sealed: &File,
     ) -> io::Result<()> {
         let mut now = self.file.now()?;
         // glee was stopped after a full file was given its number, and before the head said so.

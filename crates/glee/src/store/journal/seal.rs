@@ -16,7 +16,7 @@ use crate::store::durable;
 pub(super) type Mac = [u8; 32];
 
 /// What a line begins with that was written together with the one before.
-pub(super) const JOINED: &str = "\"joined\":true,";
+const JOINED: &str = "\"joined\":true,";
 const BEFORE_MAC: &[u8] = b",\"mac\":\"";
 const AFTER_MAC: &[u8] = b"\"}";
 const OF_HEAD: &[u8] = b"the head of the journal ";
@@ -60,15 +60,25 @@ impl Key {
         hmac.finalize().into_bytes().into()
     }
 
-    /// The whole line of an entry, with its end, and its MAC.
-    pub(super) fn line(&self, seq: u64, previous: &Mac, entry: &str) -> (Vec<u8>, Mac) {
-        let mut line = format!("{{\"seq\":{seq},{entry}").into_bytes();
-        let mac = self.mac(previous, &line);
-        line.extend_from_slice(BEFORE_MAC);
-        line.extend_from_slice(HEXLOWER.encode(&mac).as_bytes());
-        line.extend_from_slice(AFTER_MAC);
-        line.push(b'\n');
-        (line, mac)
+    /// Adds the whole line of an entry, with its end. Its MAC.
+    pub(super) fn line(
+        &self,
+        lines: &mut Vec<u8>,
+        seq: u64,
+        previous: &Mac,
+        is_joined: bool,
+        entry: &str,
+    ) -> Mac {
+        let start = lines.len();
+        let joined = if is_joined { JOINED } else { "" };
+        lines.extend_from_slice(format!("{{\"seq\":{seq},{joined}").as_bytes());
+        lines.extend_from_slice(entry.as_bytes());
+        let mac = self.mac(previous, &lines[start..]);
+        lines.extend_from_slice(BEFORE_MAC);
+        lines.extend_from_slice(HEXLOWER.encode(&mac).as_bytes());
+        lines.extend_from_slice(AFTER_MAC);
+        lines.push(b'\n');
+        mac
     }
 
     pub(super) fn seal(&self, head: &Head) -> String {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::files::{self, Place};
 use super::seal::{Head, Key, Mac, stated};
-use super::{LONGEST_LINE, PATIENCE, latch, text};
+use super::{LONGEST_LINE, PATIENCE, hold, latch, text};
 
 /// More are not told one by one.
 const MOST_PROBLEMS: usize = 20;
@@ -123,7 +123,7 @@ impl Scene {
             return Ok(None);
         }
         // While nobody writes, all that is read belongs together.
-        let _alone = latch(place)?.hold(PATIENCE)?;
+        let _alone = hold(&latch(place)?, place, PATIENCE)?;
         let listed = files::list(&place.directory)?;
         for name in &listed.torn {
             report.notes.push(format!(

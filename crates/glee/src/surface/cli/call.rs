@@ -65,6 +65,7 @@ pub(super) fn run(session: &Session, args: &Args) -> anyhow::Result<Status> {
     match answered {
         Ok((answer, failed)) => {
             print::json(&answer)?;
+            app.tell_the_rest();
             Ok(failed.map_or(Status::Ok, status::of))
         }
         Err(failure) => {

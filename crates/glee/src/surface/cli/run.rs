@@ -103,6 +103,7 @@ pub(super) fn run(session: &Session, args: Args) -> anyhow::Result<Status> {
     // A name that is still being looked up cannot be called off; nobody waits for it.
     runtime.shutdown_background();
     print::outcome(&outcome, session.json)?;
+    app.tell_the_rest();
     Ok(match &outcome.result {
         Ok(_) => Status::Ok,
         Err(failure) => status::of(failure.kind),

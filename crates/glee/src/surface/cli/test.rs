@@ -70,7 +70,9 @@ pub(super) fn run(session: &Session, args: &Args) -> anyhow::Result<Status> {
         .broken()
         .filter(|(name, _)| args.names.is_empty() || args.names.iter().any(|it| it == name))
         .collect();
-    summary(session, &results, &broken)
+    let status = summary(session, &results, &broken);
+    app.tell_the_rest();
+    status
 }
 
 fn summary(

@@ -1,6 +1,8 @@
 //! Bodies of requests come at a pace, or not at all: whoever sends a byte now and then holds nothing for long.
 
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -12,22 +14,31 @@ use http_body::{Frame, SizeHint};
 use thiserror::Error;
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use crate::surface::rest;
+
 /// What must come in each second when the time that everybody has is over.
 const PER_SECOND: u64 = 64 << 10;
 
+/// Whatever was made of a body that did not come, its sender is told that it did not.
 pub(super) async fn keep(State(time): State<Duration>, request: Request, next: Next) -> Response {
-    let request = match request.body().is_end_stream() {
-        true => request,
-        false => request.map(|body| {
-            Body::new(Paced {
-                body,
-                due: Instant::now() + time,
-                came: 0,
-                alarm: None,
-            })
-        }),
-    };
-    next.run(request).await
+    if request.body().is_end_stream() {
+        return next.run(request).await;
+    }
+    let late = Arc::new(AtomicBool::new(false));
+    let request = request.map(|body| {
+        Body::new(Paced {
+            body,
+            due: Instant::now() + time,
+            came: 0,
+            alarm: None,
+            late: late.clone(),
+        })
+    });
+    let response = next.run(request).await;
+    match late.load(Ordering::Relaxed) {
+        true => rest::too_slow(time).await,
+        false => response,
+    }
 }
 
 #[derive(Debug, Error)]
@@ -41,6 +52,8 @@ struct Paced {
     came: u64,
     /// Set when something is waited for, and most bodies are there at once.
     alarm: Option<Pin<Box<Sleep>>>,
+    /// Told to whoever answers.
+    late: Arc<AtomicBool>,
 }
 
 impl HttpBody for Paced {
@@ -61,6 +74,7 @@ impl HttpBody for Paced {
         let due = self.due + Duration::from_secs(self.came / PER_SECOND);
         let alarm = self.alarm.get_or_insert_with(|| Box::pin(sleep_until(due)));
         ready!(alarm.as_mut().poll(context));
+        self.late.store(true, Ordering::Relaxed);
         Poll::Ready(Some(Err(axum::Error::new(TooSlow))))
     }
 

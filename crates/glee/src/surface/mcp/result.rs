@@ -86,7 +86,8 @@ fn typed(content: Content, shelf: &Shelf<'_>) -> CallToolResult {
                 ..
             } if text.len() > left => {
                 let (parts, link) = part(text, shelf);
-                blocks.extend([ContentBlock::text(parts.to_string()), link]);
+                blocks.push(ContentBlock::text(parts.to_string()));
+                blocks.extend(link);
                 left = 0;
             }
             other => {
@@ -100,7 +101,7 @@ fn typed(content: Content, shelf: &Shelf<'_>) -> CallToolResult {
         match text.len() > shelf.largest {
             true => {
                 let (parts, link) = part(text, shelf);
-                blocks.push(link);
+                blocks.extend(link);
                 parts
             }
             false => it,
@@ -196,7 +197,8 @@ fn large(text: String, is_error: bool, shelf: &Shelf<'_>) -> CallToolResult {
         };
     }
     let (parts, link) = part(text, shelf);
-    let blocks = vec![ContentBlock::text(parts.to_string()), link];
+    let mut blocks = vec![ContentBlock::text(parts.to_string())];
+    blocks.extend(link);
     if is_error {
         return CallToolResult::error(blocks);
     }
@@ -205,26 +207,31 @@ fn large(text: String, is_error: bool, shelf: &Shelf<'_>) -> CallToolResult {
     result
 }
 
-/// The two ends of a text, and a link to the whole, which is kept.
-fn part(text: String, shelf: &Shelf<'_>) -> (Value, ContentBlock) {
+/// The two ends of a text, and a link to the whole, if it is kept.
+fn part(text: String, shelf: &Shelf<'_>) -> (Value, Option<ContentBlock>) {
     let end = shelf.largest / 4;
     let bytes = text.len();
-    let (first, last) = (head(&text, end), tail(&text, end));
-    let handle = shelf.results.keep(shelf.owner, text);
+    let mut parts = json!({"head": head(&text, end), "tail": tail(&text, end), "bytes": bytes});
+    let ran =
+        format!("the tool has run; its result has {bytes} bytes, and these are its two ends.");
+    let Some(handle) = shelf.results.keep(shelf.owner, text) else {
+        let note = format!("{ran} It is too large to be kept, so ask the tool for less");
+        parts["note"] = note.into();
+        return (parts, None);
+    };
     let uri = format!("{SCHEME}{handle}");
     let minutes = KEPT_FOR.as_secs() / 60;
     let note = format!(
-        "the tool has run; its result has {bytes} bytes, and these are its two ends. Read the rest within {minutes} minutes \
-         with glee_result_read(handle: \"{handle}\", offset, limit, grep)"
+        "{ran} Read the rest within {minutes} minutes with glee_result_read(handle: \"{handle}\", offset, limit, grep)"
     );
-    let parts = json!({
-        "head": first, "tail": last, "bytes": bytes, "handle": handle, "uri": uri, "note": note,
-    });
+    parts["handle"] = handle.as_str().into();
+    parts["uri"] = uri.as_str().into();
+    parts["note"] = note.into();
     let link = Resource::new(uri, handle)
         .with_description("the whole result")
         .with_mime_type("text/plain")
         .with_size(bytes as u64);
-    (parts, ContentBlock::resource_link(link))
+    (parts, Some(ContentBlock::resource_link(link)))
 }
 
 /// Whether a client that looks for JSON in a text would find some.

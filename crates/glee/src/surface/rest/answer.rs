@@ -1,5 +1,7 @@
 //! What goes out, and what is read of what comes in.
 
+use std::time::Duration;
+
 use axum::body::Bytes;
 use axum::extract::FromRequest;
 use axum::extract::Request;
@@ -49,6 +51,23 @@ pub(super) async fn not_so(method: Method) -> Response {
     let mut response = Refused(failure).into_response();
     *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
     response
+}
+
+/// A body did not come within this time and what it has besides for its size. What is left of it is not read, so
+/// the connection is of no more use.
+pub async fn too_slow(time: Duration) -> Response {
+    let why = format!(
+        "the body did not come in time, so nothing was done: it has {} ms, and a second more for each 64 KiB of it",
+        time.as_millis()
+    );
+    let failure = Failure::new(FailureKind::Timeout, why)
+        .hint("send it again without a pause; `server.body_timeout_ms` in .glee/config.yml gives it longer")
+        .retryable();
+    let mut response = Refused(failure).into_response();
+    *response.status_mut() = StatusCode::REQUEST_TIMEOUT;
+    let close = HeaderValue::from_static("close");
+    response.headers_mut().insert(header::CONNECTION, close);
+    unframed(response).await
 }
 
 /// What became of a call.

@@ -44,7 +44,7 @@ struct Desk {
 const LIST: &[Param] = &[Param {
     name: "state",
     about: "Only questions of this state",
-    kind: Kind::Text,
+    kind: Kind::Word(&Stage::NAMES),
 }];
 const WAIT: &[Param] = &[Param {
     name: "timeout_s",
@@ -137,14 +137,7 @@ async fn list(
     query: Query,
 ) -> Answer {
     let query = query.check(LIST)?;
-    let stage = match query.text("state") {
-        None => None,
-        Some(name) => Some(Stage::named(name).ok_or_else(|| {
-            let known: Vec<&str> = Stage::ALL.iter().map(|it| it.name()).collect();
-            let why = format!("there is no such state; there are {}", known.join(", "));
-            Failure::new(FailureKind::InvalidInput, why)
-        })?),
-    };
+    let stage = query.word("state", &Stage::NAMES)?.and_then(Stage::named);
     let mut all = desk.all(&principal).await?;
     all.retain(|it| stage.is_none_or(|stage| it.state == stage));
     Ok(good(all.iter().map(Record::for_people).collect()))
@@ -180,8 +173,13 @@ async fn wait(
 /// A yes.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend(
+    "if" = {"properties": {"fitting": {"minProperties": 1}}, "required": ["fitting"]},
+    "then" = {"properties": {"scope": {"const": "always"}}, "required": ["scope"]},
+))]
 struct Yes {
     /// `once` unless given.
+    #[schemars(extend("enum" = ["once", "session", "always", null]))]
     scope: Option<String>,
     /// What runs in place of what was asked about.
     modified_args: Option<Map<String, Value>>,

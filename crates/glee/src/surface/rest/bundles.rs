@@ -48,7 +48,7 @@ const LIST: &[Param] = &[
     Param {
         name: "bundleIDs",
         about: "Only these bundles",
-        kind: Kind::List,
+        kind: Kind::Bundles,
     },
     Param {
         name: "includeDisabled",
@@ -197,7 +197,7 @@ async fn list(State(desk): State<Desk>, query: Query) -> Answer {
 
 /// The bundles that a query names; none that it names wrongly.
 pub(super) fn ids(query: &Query) -> Result<Option<Vec<Uuid>>, Failure> {
-    let named = query.list("bundleIDs");
+    let named = query.items("bundleIDs");
     let ids: Result<Vec<Uuid>, Failure> = named.iter().map(|it| bundle_id(it)).collect();
     Ok(Some(ids?).filter(|it| !it.is_empty()))
 }

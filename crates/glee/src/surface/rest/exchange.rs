@@ -19,7 +19,7 @@ use crate::surface::principal::Principal;
 const EXPORT: &[Param] = &[Param {
     name: "bundleIDs",
     about: "Only these bundles; all that were made here unless given",
-    kind: Kind::List,
+    kind: Kind::Bundles,
 }];
 const IMPORT: &[Param] = &[
     Param {

@@ -17,7 +17,7 @@ use super::params::{Kind, Param, Place, Query};
 use crate::app::Call;
 use crate::dialect::function::{Format, Remark};
 use crate::store::tokens::Scope;
-use crate::surface::function;
+use crate::surface::function::{self, EXPORTS};
 use crate::surface::principal::Principal;
 use crate::surface::turnstile::Pass;
 
@@ -39,7 +39,7 @@ const RUN: &[Param] = &[
     Param {
         name: "approval_id",
         about: "Runs what a person approved under this id, once",
-        kind: Kind::Text,
+        kind: Kind::Id,
     },
     Param {
         name: "max_bytes",
@@ -59,6 +59,7 @@ pub(super) fn operations(desk: &Desk) -> Vec<Operation> {
             desk.clone(),
         )
         .scope(Scope::ReadRegistry)
+        .one_of("format", &EXPORTS)
         .query(EXPORT)
         .gives(
             200,
@@ -75,6 +76,7 @@ pub(super) fn operations(desk: &Desk) -> Vec<Operation> {
             desk.clone(),
         )
         .scope(Scope::InvokeTool)
+        .one_of("format", &Format::ALL.map(Format::name))
         .query(CALL)
         .body::<Value>()
         .gives(200, "What goes back to the model", "Answer")
@@ -146,12 +148,6 @@ async fn run(
 ) -> Result<Response, Refused> {
     let _pass = desk.enter(&by)?;
     let query = query.check(RUN)?;
-    let approval = query.text("approval_id").map(|it| {
-        it.parse().map_err(|_| {
-            let why = "an approval's id is a UUID";
-            Failure::new(FailureKind::InvalidInput, why)
-        })
-    });
     let owner = by.name.clone();
     let most = query.count("max_bytes")?;
     let call = Call {
@@ -161,7 +157,7 @@ async fn run(
         timeout: None,
         cancel: Cancel::never(),
         party: Arc::new(Waits),
-        approval: approval.transpose()?,
+        approval: query.id("approval_id")?,
     };
     let outcome = desk.app.call(call).await;
     let body = desk.told(&outcome, &owner, most);

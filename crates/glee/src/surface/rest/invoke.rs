@@ -13,8 +13,9 @@ use glee_core::bundle::Member;
 use glee_core::elicit::Asked;
 use glee_core::outcome::{Failure, FailureKind, Outcome};
 use glee_core::port::{Approver, Caller, Cancel, Later, Note, Party, Supply, Waits};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinSet;
@@ -53,10 +54,27 @@ struct Invoke {
     args: Map<String, Value>,
     /// Runs what a person approved under this id, once
     #[serde(default, rename = "approvalID")]
+    #[schemars(extend("format" = "uuid"))]
     approval_id: Option<String>,
     /// A larger value is given by its beginning, and wholly at `/results`
-    #[serde(default, rename = "maxBytes")]
-    max_bytes: Option<u32>,
+    #[serde(default, rename = "maxBytes", deserialize_with = "count")]
+    #[schemars(schema_with = "count_schema")]
+    max_bytes: Option<usize>,
+}
+
+/// Also 10.0 is an integer, in JSON.
+fn count<'de, D: Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Error> {
+    match Option::<f64>::deserialize(from)? {
+        None => Ok(None),
+        Some(count) if count >= 0.0 && count.fract() == 0.0 => Ok(Some(count as usize)),
+        Some(_) => Err(D::Error::custom(
+            "a number of bytes is whole, and at least 0",
+        )),
+    }
+}
+
+fn count_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": ["integer", "null"], "minimum": 0})
 }
 
 async fn invoke(
@@ -75,7 +93,7 @@ async fn invoke(
         Some(Ok(id)) => Some(id),
         None => None,
     };
-    let most = said.max_bytes.map(|it| it as usize);
+    let most = said.max_bytes;
     let owner = by.name.clone();
     let call = Call {
         tool: member.name.clone(),

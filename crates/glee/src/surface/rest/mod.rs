@@ -27,6 +27,7 @@ use self::page::Pages;
 use crate::app::App;
 use crate::surface::turnstile::Turnstile;
 
+pub use answer::too_slow;
 pub use openapi::document;
 
 /// What is answered to whoever asks, without a token: it tells nothing of the project.

@@ -9,12 +9,13 @@ use axum::response::IntoResponse;
 use axum::routing::{MethodFilter, MethodRouter, on};
 use axum::{Router, handler::Handler};
 use glee_core::outcome::{Failure, FailureKind};
+use glee_core::slug;
 use schemars::JsonSchema;
 use schemars::generate::SchemaGenerator;
 use serde_json::{Map, Value, json};
 
 use super::answer::Refused;
-use super::params::Param;
+use super::params::{Param, bundle_id};
 use crate::store::tokens::Scope;
 use crate::surface::principal::Principal;
 
@@ -27,6 +28,8 @@ pub(super) struct Operation {
     /// What is told of it, which is what it needs unless others may do a part of it.
     scope: Option<Scope>,
     needs: Vec<Scope>,
+    /// What a part of the path may be, where only few words are.
+    words: Option<(&'static str, Vec<&'static str>)>,
     query: &'static [Param],
     body: Option<Sent>,
     responses: Vec<(u16, &'static str, Reply)>,
@@ -78,6 +81,7 @@ impl Operation {
             about,
             scope: None,
             needs: Vec::new(),
+            words: None,
             query: &[],
             body: None,
             responses: Vec::new(),
@@ -98,6 +102,12 @@ impl Operation {
     /// For whoever has this scope all of it, and for others what is their own.
     pub(super) fn own_or(mut self, scope: Scope) -> Operation {
         self.scope = Some(scope);
+        self
+    }
+
+    /// A part of the path is one of these.
+    pub(super) fn one_of(mut self, part: &'static str, words: &[&'static str]) -> Operation {
+        self.words = Some((part, words.to_vec()));
         self
     }
 
@@ -178,7 +188,15 @@ impl Operation {
     /// As OpenAPI tells it.
     pub(super) fn describe(&self, generator: &mut SchemaGenerator) -> Value {
         let mut parameters: Vec<Value> = in_path(self.path)
-            .map(|name| json!({"name": name, "in": "path", "required": true, "schema": of_path(name)}))
+            .map(|name| {
+                let schema = match &self.words {
+                    Some((part, words)) if *part == name => {
+                        json!({"type": "string", "enum": words})
+                    }
+                    _ => of_path(name),
+                };
+                json!({"name": name, "in": "path", "required": true, "schema": schema})
+            })
             .collect();
         parameters.extend(self.query.iter().map(Param::describe));
         let mut responses = Map::new();
@@ -204,6 +222,12 @@ impl Operation {
                 "text/plain": {"schema": {"type": "string"}},
             }});
             responses.insert("403".into(), refused);
+        }
+        if self.body.is_some() {
+            let late = json!({"description": reason(408), "content": {
+                "application/json": {"schema": {"$ref": "#/components/schemas/Failure"}},
+            }});
+            responses.insert("408".into(), late);
         }
         responses.sort_keys();
         let mut out = json!({
@@ -245,12 +269,12 @@ fn bytes() -> Value {
 /// What a part of a path is.
 fn of_path(name: &str) -> Value {
     match name {
-        "bundleID" => json!({"type": "string", "format": "uuid", "pattern":
-            "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-7[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}$"}),
-        "toolSlug" => json!({"type": "string", "minLength": 1, "maxLength": 64,
-            "description": "Letters, digits and `-`"}),
-        "version" => json!({"type": "string", "minLength": 1, "maxLength": 64,
-            "description": "Letters, digits, `-` and `.`"}),
+        "bundleID" => bundle_id(),
+        "id" => json!({"type": "string", "format": "uuid"}),
+        "toolSlug" => json!({"type": "string", "maxLength": slug::MOST, "pattern": slug::SLUG,
+            "description": "Letters, digits and `-`, in their composed form (NFC)"}),
+        "version" => json!({"type": "string", "maxLength": slug::MOST, "pattern": slug::VERSION,
+            "description": "Letters, digits, `-` and `.`, in their composed form (NFC)"}),
         _ => json!({"type": "string", "minLength": 1}),
     }
 }
@@ -265,6 +289,7 @@ fn reason(status: u16) -> &'static str {
         400 => "What was sent is not what the operation takes",
         403 => "The token, a rule or a person does not allow it",
         404 => "There is no such thing",
+        408 => "The body did not come in time",
         409 => "It is disabled, or in the way of something else",
         424 => "A secret is missing",
         429 => "There is too much of it",

@@ -6,6 +6,7 @@ use glee_core::outcome::{Failure, FailureKind};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use url::form_urlencoded;
+use uuid::Uuid;
 
 use super::answer::Refused;
 use super::page;
@@ -24,12 +25,26 @@ pub(super) enum Kind {
     Needed,
     /// Commas between, or the name again.
     List,
+    /// The same, of ids of bundles.
+    Bundles,
+    /// An id, of anything but a bundle.
+    Id,
     Flag,
     Size,
     Count,
+    /// One at least.
+    Some,
     Seconds,
+    /// One of these words, or none.
+    Word(&'static [&'static str]),
     /// One of these words, the first unless it is said.
     OneOf(&'static [&'static str]),
+}
+
+impl Kind {
+    fn is_list(self) -> bool {
+        matches!(self, Kind::List | Kind::Bundles)
+    }
 }
 
 impl Param {
@@ -39,21 +54,31 @@ impl Param {
             Kind::Text => json!({"type": "string"}),
             Kind::Needed => json!({"type": "string", "minLength": 1, "maxLength": LONGEST}),
             Kind::List => json!({"type": "array", "items": {"type": "string"}}),
+            Kind::Bundles => json!({"type": "array", "minItems": 1, "items": bundle_id()}),
+            Kind::Id => json!({"type": "string", "format": "uuid"}),
             Kind::Flag => json!({"type": "boolean", "default": false}),
             Kind::Size => json!({"type": "integer", "minimum": 1, "default": page::USUAL}),
             Kind::Count | Kind::Seconds => json!({"type": "integer", "minimum": 0}),
+            Kind::Some => json!({"type": "integer", "minimum": 1}),
+            Kind::Word(words) => json!({"type": "string", "enum": words}),
             Kind::OneOf(words) => json!({"type": "string", "enum": words, "default": words[0]}),
         };
         let mut out = json!({
             "name": self.name, "in": "query", "description": self.about,
             "required": self.kind == Kind::Needed, "schema": schema,
         });
-        if self.kind == Kind::List {
+        if self.kind.is_list() {
             out["style"] = "form".into();
             out["explode"] = false.into();
         }
         out
     }
+}
+
+/// What the id of a bundle is.
+pub(super) fn bundle_id() -> Value {
+    json!({"type": "string", "format": "uuid", "pattern":
+        "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-7[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}$"})
 }
 
 /// Longest text that somebody looks for, in characters.
@@ -84,7 +109,7 @@ impl Query {
                 let why = format!("the query may say {}", known.join(", "));
                 return Err(bad(name, &why));
             };
-            if param.kind != Kind::List && self.0[..at].iter().any(|it| it.0 == *name) {
+            if !param.kind.is_list() && self.0[..at].iter().any(|it| it.0 == *name) {
                 return Err(bad(name, "it is said twice"));
             }
         }
@@ -111,14 +136,18 @@ impl Query {
     }
 
     pub(super) fn list(&self, name: &str) -> Vec<&str> {
-        let given = self.0.iter().filter(|it| it.0 == name);
-        let mut list: Vec<&str> = given
-            .flat_map(|it| it.1.split(','))
-            .filter(|it| !it.is_empty())
-            .collect();
-        list.sort_unstable();
-        list.dedup();
+        let mut list = self.items(name);
+        list.retain(|it| !it.is_empty());
         list
+    }
+
+    /// As it was said, also where nothing was.
+    pub(super) fn items(&self, name: &str) -> Vec<&str> {
+        let given = self.0.iter().filter(|it| it.0 == name);
+        let mut items: Vec<&str> = given.flat_map(|it| it.1.split(',')).collect();
+        items.sort_unstable();
+        items.dedup();
+        items
     }
 
     pub(super) fn flag(&self, name: &str) -> Result<bool, Failure> {
@@ -134,11 +163,7 @@ impl Query {
         name: &str,
         words: &[&'static str],
     ) -> Result<&'static str, Failure> {
-        let said = self.text(name).unwrap_or(words[0]);
-        let known = words.iter().find(|it| **it == said);
-        known
-            .copied()
-            .ok_or_else(|| bad(name, &format!("it is one of {}", words.join(", "))))
+        Ok(self.word(name, words)?.unwrap_or(words[0]))
     }
 
     pub(super) fn size(&self, name: &str) -> Result<usize, Failure> {
@@ -161,6 +186,33 @@ impl Query {
             true => Ok(Some(text.parse().unwrap_or(usize::MAX))),
             false => Err(bad(name, "it is a number, and at least 0")),
         }
+    }
+
+    /// One at least.
+    pub(super) fn some(&self, name: &str) -> Result<Option<usize>, Failure> {
+        match self.count(name) {
+            Err(_) | Ok(Some(0)) => Err(bad(name, "it is a number, and at least 1")),
+            some => some,
+        }
+    }
+
+    pub(super) fn word(
+        &self,
+        name: &str,
+        words: &[&'static str],
+    ) -> Result<Option<&'static str>, Failure> {
+        let Some(said) = self.text(name) else {
+            return Ok(None);
+        };
+        let known = words.iter().find(|it| **it == said);
+        let why = || bad(name, &format!("it is one of {}", words.join(", ")));
+        known.copied().map(Some).ok_or_else(why)
+    }
+
+    pub(super) fn id(&self, name: &str) -> Result<Option<Uuid>, Failure> {
+        let said = self.text(name).map(str::parse);
+        let id = said.transpose();
+        id.map_err(|_| bad(name, "it is the id of an approval, which is a UUID"))
     }
 
     pub(super) fn seconds(&self, name: &str) -> Result<Option<u64>, Failure> {

@@ -27,7 +27,7 @@ const READ: &[Param] = &[
     Param {
         name: "limit",
         about: "How much is given, in bytes; 65536 unless given, 1048576 at most",
-        kind: Kind::Count,
+        kind: Kind::Some,
     },
     Param {
         name: "grep",
@@ -61,11 +61,7 @@ async fn read(
 ) -> Answer {
     let query = query.check(READ)?;
     let offset = query.count("offset")?.unwrap_or(0);
-    let limit = query.count("limit")?.unwrap_or(USUAL).min(MOST);
-    if limit == 0 {
-        let why = "`limit` is how many bytes to read, one at least";
-        return Err(Failure::new(FailureKind::InvalidInput, why).into());
-    }
+    let limit = query.some("limit")?.unwrap_or(USUAL).min(MOST);
     let text = desk.app.results().get(&by.name, &id).ok_or_else(|| {
         let why = "there is no such result, or no longer";
         Failure::new(FailureKind::NotFound, why).hint("call the tool again")
@@ -105,13 +101,16 @@ impl Desk {
             return body;
         }
         let (bytes, begin) = (text.len(), head(&text, most));
-        let id = self.app.results().keep(caller, text);
-        let warning = format!(
-            "the value has {bytes} bytes and this is its beginning, as text; GET /results/{id} reads all of it, for {} minutes",
-            KEPT_FOR.as_secs() / 60
-        );
+        let begun = format!("the value has {bytes} bytes and this is its beginning, as text");
+        let warning = match self.app.results().keep(caller, text) {
+            Some(id) => {
+                let minutes = KEPT_FOR.as_secs() / 60;
+                body["meta"]["result"] = json!({"id": id, "bytes": bytes});
+                format!("{begun}; GET /results/{id} reads all of it, for {minutes} minutes")
+            }
+            None => format!("{begun}; it is too large to be kept, so ask the tool for less"),
+        };
         body["value"] = begin.into();
-        body["meta"]["result"] = json!({"id": id, "bytes": bytes});
         let mut warnings: Vec<Value> = output.warnings.iter().cloned().map(Value::from).collect();
         warnings.push(warning.into());
         body["warnings"] = warnings.into();

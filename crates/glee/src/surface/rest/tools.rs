@@ -37,7 +37,7 @@ const LIST: &[Param] = &[
     Param {
         name: "bundleIDs",
         about: "Only tools of these bundles",
-        kind: Kind::List,
+        kind: Kind::Bundles,
     },
     INCLUDE,
     Param {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Command, Stdio};
+use std::io::Write;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use glee::store::journal;
@@ -11,8 +11,9 @@ use glee_core::event::Event;
 use glee_core::port::Observer;
 use serde_json::{Value, json};
 
-use crate::support::{GLEE, Scene, long, stderr, stdout};
+use crate::support::{GLEE, long, stderr, stdout};
 
+use super::client::Client;
 use super::{Books, event, records, scene};
 
 #[test]
@@ -139,17 +140,24 @@ fn ad_04_killed_at_any_moment_the_journal_is_whole() {
 fn ad_05_eight_processes_write_one_chain() {
     let scene = scene();
     let calls = 200;
-    let children: Vec<Child> = (0..8).map(|_| client(&scene, calls)).collect();
-    let mut ids = BTreeSet::new();
-    for mut child in children {
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        for line in lines.map_while(Result::ok) {
-            let answer: Value = serde_json::from_str(&line).unwrap();
-            if let Some(id) = answer["result"]["_meta"]["dev.glee/call"].as_str() {
-                ids.insert(id.to_owned());
-            }
+    // The calls are refused, so each is one event.
+    let client = || {
+        let mut client = Client::start(&scene);
+        for id in 1..=calls {
+            client.ask(id, "touch", &json!({"note": id}));
         }
-        child.wait().unwrap();
+        client.end()
+    };
+    let said = std::thread::scope(|scope| {
+        let clients = [(); 8].map(|()| scope.spawn(client));
+        clients.map(|it| it.join().unwrap())
+    });
+    let mut ids = BTreeSet::new();
+    for line in said.iter().flatten() {
+        let answer: Value = serde_json::from_str(line).unwrap();
+        if let Some(id) = answer["result"]["_meta"]["dev.glee/call"].as_str() {
+            ids.insert(id.to_owned());
+        }
     }
     assert_eq!(ids.len(), 8 * calls);
     let output = scene.glee(&["audit", "verify"]);
@@ -169,34 +177,6 @@ fn ad_05_eight_processes_write_one_chain() {
         log.lines()
             .all(|it| it.starts_with("[20") && it.contains(" id="))
     );
-}
-
-/// A client that makes calls which are refused, one event each.
-fn client(scene: &Scene, calls: usize) -> Child {
-    let mut child = Command::new(GLEE)
-        .arg("mcp")
-        .current_dir(&scene.root)
-        .env("XDG_STATE_HOME", scene.root.with_file_name("state"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    std::thread::spawn(move || {
-        let mut send = |message: Value| writeln!(stdin, "{message}").unwrap();
-        send(
-            json!({"jsonrpc": "2.0", "id": "first", "method": "initialize", "params": {
-            "protocolVersion": "2025-11-25", "capabilities": {},
-            "clientInfo": {"name": "test", "version": "1"}}}),
-        );
-        send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-        for id in 1..=calls {
-            let params = json!({"name": "touch", "arguments": {"note": id}});
-            send(json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}));
-        }
-    });
-    child
 }
 
 #[test]

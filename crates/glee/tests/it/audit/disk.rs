@@ -1,20 +1,21 @@
 //! What cannot be recorded does not run: disks that are full, fail or hang.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use glee::observe::audit::{Audit, Fsync, Settings};
 use glee_core::event::{Event, What};
 use glee_core::port::Observer;
-use serde_json::{Value, json};
+use serde_json::json;
 use uuid::Uuid;
 
 use crate::mcp::server::eventually;
 use crate::support::{GLEE, Scene, stderr, stdout};
 
+use super::client::Client;
 use super::{Books, event, ran, records, scene};
 
 /// Runs `touch` and expects that it was not run, because it could not be recorded.
@@ -327,66 +328,6 @@ fn ad_03_a_state_that_hangs_is_told_in_time() {
     assert!(!ran(&scene));
 }
 
-/// A client of `glee mcp`.
-struct Client {
-    child: Child,
-    lines: std::io::Lines<BufReader<ChildStdout>>,
-}
-
-impl Client {
-    fn start(scene: &Scene, mut command: Command) -> Client {
-        let mut child = command
-            .current_dir(&scene.root)
-            .env("XDG_STATE_HOME", scene.root.with_file_name("state"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut client = Client { child, lines };
-        client.say(
-            &json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
-            "protocolVersion": "2025-11-25", "capabilities": {},
-            "clientInfo": {"name": "test", "version": "1"}}}),
-        );
-        client.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-        client
-    }
-
-    fn say(&mut self, message: &Value) {
-        writeln!(self.child.stdin.as_mut().unwrap(), "{message}").unwrap();
-    }
-
-    fn answer(&mut self, id: u32) -> String {
-        let own = format!("\"id\":{id},");
-        let answer = self.lines.find(|it| {
-            let line = it.as_ref().unwrap();
-            line.contains(&own)
-        });
-        answer.unwrap().unwrap()
-    }
-
-    fn next(&mut self) -> String {
-        self.lines.next().unwrap().unwrap()
-    }
-
-    fn ask(&mut self, id: u32, tool: &str) {
-        self.say(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call",
-            "params": {"name": tool, "arguments": {}}}));
-    }
-
-    fn call(&mut self, id: u32, tool: &str) -> String {
-        self.ask(id, tool);
-        self.answer(id)
-    }
-
-    fn end(mut self) {
-        drop(self.child.stdin.take());
-        self.child.wait().unwrap();
-    }
-}
-
 /// Who calls first has the journal opened; after that, whoever records writes, and may be the one who
 /// had an eye on the clock.
 #[test]
@@ -396,9 +337,7 @@ fn ad_03_a_server_goes_on_while_the_disk_hangs() {
     }
     let scene = scene();
     let journal = scene.write(".glee/audit/journal.jsonl", "");
-    let mut glee = Command::new(GLEE);
-    glee.arg("mcp");
-    let mut client = Client::start(&scene, glee);
+    let mut client = Client::start(&scene);
     let answer = client.call(1, "touch");
     assert!(!answer.contains("AUDIT_UNAVAILABLE"), "{answer}");
     fs::remove_file(scene.root.join("ran")).unwrap();
@@ -414,7 +353,7 @@ fn ad_03_a_server_goes_on_while_the_disk_hangs() {
     assert!(said.any(|it| it.unwrap().contains("attached")));
     let began = Instant::now();
     for id in [2, 3, 4] {
-        client.ask(id, "touch");
+        client.ask(id, "touch", &json!({}));
     }
     let mut answers: Vec<String> = (0..3).map(|_| client.next()).collect();
     answers.sort();
@@ -440,7 +379,7 @@ fn ad_03_a_start_that_came_too_late_has_an_end() {
     let Some(command) = with_faults(&journal, faults, &[GLEE, "mcp"]) else {
         return;
     };
-    let mut client = Client::start(&scene, command);
+    let mut client = Client::start_with(&scene, command);
     let answer = client.call(1, "touch");
     assert!(answer.contains("AUDIT_UNAVAILABLE"), "{answer}");
     eventually("both are written", || {

@@ -1,6 +1,7 @@
 //! The audit: nothing happens without a record, and no record can be changed unseen.
 
 mod chain;
+mod client;
 mod crash;
 mod disk;
 mod rotation;

@@ -14,6 +14,7 @@ mod person;
 mod referee;
 mod rules;
 mod search;
+mod settled;
 mod store;
 mod zip;
 

@@ -341,6 +341,7 @@ fn leftovers_of_the_dead_are_taken_away() {
     let home = scene.root.join(format!(".glee/bundles/{id}"));
     fs::create_dir_all(&home).unwrap();
     fs::write(home.join(".new-abc"), "{").unwrap();
+    let switches = scene.write(".glee/bundles/.new-def", "{");
     let empty = scene.root.join(format!(".glee/bundles/{}", Uuid::now_v7()));
     fs::create_dir_all(&empty).unwrap();
     // One import that did not come to its end, and one that did and was not put in its place.
@@ -358,7 +359,7 @@ fn leftovers_of_the_dead_are_taken_away() {
         json!({"slug": "a"}),
     );
     assert_eq!(house.files(id), ["bundle.json"]);
-    assert!(!empty.exists());
+    assert!(!empty.exists() && !switches.exists());
     assert_eq!(house.files(whole), ["bundle.json"]);
     assert!(!house.directory(torn).exists());
     for parent in [staged, committed]

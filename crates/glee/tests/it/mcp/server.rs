@@ -17,8 +17,8 @@ use crate::support::{GLEE, Scene, stderr, stdout};
 /// Long enough for a busy machine; a test that waits so long has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The command of a server, with nothing of the test's own environment but the PATH.
-fn command(scene: &Scene, args: &[&str]) -> Command {
+/// The binary, with nothing of the test's own environment but the PATH.
+pub(crate) fn command(scene: &Scene, args: &[&str]) -> Command {
     let mut command = Command::new(GLEE);
     command
         .args(args)

@@ -5,6 +5,7 @@ mod observed;
 mod slow;
 mod socket;
 mod streamed;
+mod turns;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
+use std::process::Stdio;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,8 +11,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::bundles::House;
-use crate::mcp::server::{PATIENCE, Served, eventually, scene};
-use crate::support::Scene;
+use crate::mcp::server::{PATIENCE, Served, command, eventually, scene};
+use crate::support::{Scene, json};
 
 /// A tool that gives away its secret.
 fn leaky(scene: &Scene) {
@@ -267,5 +268,60 @@ fn a_collector_that_hangs_slows_nobody() {
         "{:?}",
         began.elapsed()
     );
+    drop(hole);
+}
+
+/// A command that ends after its call has told of it by then.
+#[test]
+fn a_collector_gets_the_span_of_a_command() {
+    let (port, came) = collector(0);
+    let scene = scene();
+    scene.write(
+        ".glee/config.yml",
+        &format!("telemetry: {{otlp: 'http://127.0.0.1:{port}'}}\n"),
+    );
+    for (text, code, status) in [
+        ("text=x", 0, json!({"code": 1})),
+        ("other=x", 2, json!({"code": 2, "message": "INVALID_INPUT"})),
+    ] {
+        let output = scene.glee(&["run", "echo", "-p", text, "--json"]);
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        assert!(output.stderr.is_empty(), "{output:?}");
+        let (_, sent) = came.recv_timeout(PATIENCE).unwrap();
+        let span = &sent["resourceSpans"][0]["scopeSpans"][0]["spans"][0];
+        let id = json(&output)["meta"]["id"]
+            .as_str()
+            .unwrap()
+            .replace('-', "");
+        assert_eq!((&span["traceId"], &span["status"]), (&json!(id), &status));
+    }
+}
+
+/// The answer is out before a collector that hangs is waited for, and not for long.
+#[test]
+fn a_collector_that_hangs_delays_no_answer_of_a_command() {
+    let hole = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = hole.local_addr().unwrap().port();
+    let scene = scene();
+    scene.write(
+        ".glee/config.yml",
+        &format!("telemetry: {{otlp: 'http://127.0.0.1:{port}'}}\n"),
+    );
+    let mut child = command(&scene, &["run", "echo", "-p", "text=mine"])
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut answer = String::new();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    stdout.read_line(&mut answer).unwrap();
+    let answered = Instant::now();
+    let output = child.wait_with_output().unwrap();
+    let waited = answered.elapsed();
+    assert_eq!(answer, "mine\n");
+    assert_eq!(output.status.code(), Some(0));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("telemetry.otlp"), "{said}");
+    assert!(waited > Duration::from_millis(300), "{waited:?}");
+    assert!(waited < Duration::from_secs(4), "{waited:?}");
     drop(hole);
 }

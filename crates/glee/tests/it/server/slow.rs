@@ -5,9 +5,9 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::streamed::address;
+use super::streamed::{events, flood};
 use super::{connect, head, rest, say};
 use crate::bundles::House;
 use crate::mcp::server::{eventually, scene};
@@ -126,10 +126,16 @@ fn when_all_are_being_answered_nobody_else_is_let_in() {
 #[test]
 fn a_slow_body_is_not_waited_for() {
     let house = house("body_timeout_ms: 500");
-    for line in ["POST /run/echo", "POST /mcp"] {
+    for (line, kind) in [
+        ("POST /run/echo", "application/json"),
+        ("POST /tools/bundles/import", "application/zip"),
+        ("POST /mcp", "application/json"),
+    ] {
         let mut stream = connect(&house);
-        let more = "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\nContent-Length: 5000\r\n\r\n{\"text\": \"";
-        say(&mut stream, &(head(&house, line) + more));
+        let more = format!(
+            "Content-Type: {kind}\r\nAccept: application/json, text/event-stream\r\nContent-Length: 5000\r\n\r\n{{\"text\": \""
+        );
+        say(&mut stream, &(head(&house, line) + &more));
         let mut dripping = stream.try_clone().unwrap();
         let drip = thread::spawn(move || {
             for _ in 0..300 {
@@ -141,10 +147,15 @@ fn a_slow_body_is_not_waited_for() {
             false
         });
         let answer = String::from_utf8(rest(&mut stream)).unwrap();
-        assert!(
-            answer.starts_with("HTTP/1.1 4") || answer.starts_with("HTTP/1.1 5"),
-            "{line}: {answer}"
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 408 "), "{line}: {answer}");
+        assert!(head.contains("connection: close"), "{line}: {answer}");
+        let error = &serde_json::from_str::<Value>(body).unwrap()["error"];
+        assert_eq!(
+            (&error["code"], &error["retryable"]),
+            (&json!("TIMEOUT"), &json!(true))
         );
+        assert!(error["hint"].to_string().contains("server.body_timeout_ms"));
         assert!(drip.join().unwrap(), "{line}: it may be said on and on");
     }
     // A large one that comes steadily is no slow one.
@@ -216,28 +227,10 @@ fn drained_and_closed(stream: &mut TcpStream) -> bool {
 #[test]
 fn whoever_does_not_read_is_not_written_to_for_ever() {
     let scene = scene();
-    scene.write(
-        ".glee/tools/flood/tool.yml",
-        "name: flood
-description: A tool for tests
-kind: command
-version: 1
-inputs: {schema: {type: object, additionalProperties: false}}
-outputs: {format: text}
-limits: {output_bytes: 67108864}
-exec: {command: {entrypoint: sh, args: [-c, 'yes | head -c 60000000; sleep 60'], timeout_ms: 60000, allow_dash: true}}
-permissions: {fs: {read: [], write: []}}
-approval: {required: false}
-",
-    );
+    let lines = "exec: {command: {entrypoint: sh, args: [-c, 'yes | head -c 60000000; sleep 60'], timeout_ms: 60000, allow_dash: true}}";
+    flood(&scene, "limits: {output_bytes: 67108864}", lines);
     let house = House::with(scene, "server: {idle_timeout_ms: 1000}\n");
-    let at = address(&house.served, &house.owner, "flood");
-    let _deaf = house.served.rest_stream(
-        &format!("POST {at}/invoke"),
-        &house.owner,
-        &[("Accept", "text/event-stream")],
-        &json!({"args": {}}),
-    );
+    let _deaf = events(&house.served, &house.owner, "flood");
     let log = house.scene.root.join(".glee/audit/tools.log");
     eventually("the call is taken back", || {
         std::fs::read_to_string(&log).is_ok_and(|it| it.contains("CANCELLED"))

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
+use std::net::TcpStream;
 
 use serde_json::{Value, json};
 
@@ -36,8 +37,28 @@ approval: {required: false}
     std::fs::create_dir(scene.root.join("go")).unwrap();
 }
 
+/// A tool that prints more than anybody reads.
+pub(super) fn flood(scene: &Scene, limits: &str, exec: &str) {
+    scene.write(
+        ".glee/tools/flood/tool.yml",
+        &format!(
+            "name: flood
+description: A tool for tests
+kind: command
+version: 1
+inputs: {{schema: {{type: object, additionalProperties: false}}}}
+outputs: {{format: text}}
+{limits}
+{exec}
+permissions: {{fs: {{read: [], write: []}}}}
+approval: {{required: false}}
+"
+        ),
+    );
+}
+
 /// The built-in bundle that the tools of a project are in is not theirs, so the address is asked for.
-pub(super) fn address(served: &Served, token: &str, name: &str) -> String {
+fn address(served: &Served, token: &str, name: &str) -> String {
     let listed = served.rest(
         &format!("GET /tools/tools/search?q={name}"),
         token,
@@ -55,20 +76,20 @@ pub(super) fn address(served: &Served, token: &str, name: &str) -> String {
     )
 }
 
+/// A call of a tool that takes nothing, whose events come on this connection.
+pub(super) fn events(served: &Served, token: &str, name: &str) -> TcpStream {
+    let line = format!("POST {}/invoke", address(served, token, name));
+    let accept = [("Accept", "text/event-stream")];
+    served.rest_stream(&line, token, &accept, &json!({"args": {}}))
+}
+
 #[test]
 fn what_a_tool_prints_is_heard_while_it_runs_and_without_secrets() {
     let scene = scene();
     talking(&scene);
     let env = BTreeMap::from([("KEY".to_owned(), SECRET.to_owned())]);
     let served = Served::open_with(&scene, &env);
-    let at = address(&served, "", "talk");
-    let accept = [("Accept", "text/event-stream")];
-    let stream = served.rest_stream(
-        &format!("POST {at}/invoke"),
-        "",
-        &accept,
-        &json!({"args": {}}),
-    );
+    let stream = events(&served, "", "talk");
     let mut events: Vec<(String, Value)> = Vec::new();
     let mut name = String::new();
     for line in BufReader::new(stream).lines().map_while(Result::ok) {
@@ -108,28 +129,10 @@ fn what_a_tool_prints_is_heard_while_it_runs_and_without_secrets() {
 #[test]
 fn a_deadline_comes_also_when_nobody_reads() {
     let scene = scene();
-    scene.write(
-        ".glee/tools/flood/tool.yml",
-        "name: flood
-description: A tool for tests
-kind: command
-version: 1
-inputs: {schema: {type: object, additionalProperties: false}}
-outputs: {format: text}
-exec: {command: {entrypoint: yes, args: [aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa], timeout_ms: 1500}}
-permissions: {fs: {read: [], write: []}}
-approval: {required: false}
-",
-    );
+    let lines = "exec: {command: {entrypoint: yes, args: [aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa], timeout_ms: 1500}}";
+    flood(&scene, "", lines);
     let served = Served::open_with(&scene, &BTreeMap::new());
-    let at = address(&served, "", "flood");
-    let accept = [("Accept", "text/event-stream")];
-    let _unread = served.rest_stream(
-        &format!("POST {at}/invoke"),
-        "",
-        &accept,
-        &json!({"args": {}}),
-    );
+    let _unread = events(&served, "", "flood");
     let log = scene.root.join(".glee/audit/tools.log");
     eventually("the call is over", || {
         std::fs::read_to_string(&log).is_ok_and(|it| it.contains("TIMEOUT"))
@@ -191,6 +194,52 @@ fn a_large_result_is_kept_for_its_caller() {
     let body = json!({"args": {"text": text}, "maxBytes": 10});
     let cut = house.expect(200, &format!("POST {at}/invoke"), body);
     assert_eq!(cut["value"], "line 0\nlin…");
+}
+
+/// What one caller keeps costs nobody else what they keep.
+#[test]
+fn a_flood_of_results_displaces_its_own() {
+    let scene = scene();
+    let lines =
+        "exec: {command: {entrypoint: sh, args: [-c, 'yes | head -c 20000000'], allow_dash: true}}";
+    flood(&scene, "limits: {output_bytes: 67108864}", lines);
+    let house = House::with(scene, "");
+    let id = |kept: &Value| kept["meta"]["result"]["id"].as_str().unwrap().to_owned();
+    let kept = house.expect(200, "POST /run/echo?max_bytes=1", json!({"text": "mine"}));
+    let mine = id(&kept);
+    let other = house.token("other", &["invoke_tool", "read_registry"]);
+    let floods = [(); 4].map(|()| {
+        let flood = "POST /run/flood?max_bytes=1";
+        said(&house.served.rest(flood, &other, &[], &json!({})))
+    });
+    let read = |token: &str, id: &str| {
+        let line = format!("GET /results/{id}?limit=1");
+        house.served.rest(&line, token, &[], &Value::Null).status
+    };
+    assert_eq!(read(&house.owner, &mine), 200);
+    let theirs = floods.each_ref().map(|it| read(&other, &id(it)));
+    assert_eq!(theirs, [404, 404, 404, 200]);
+}
+
+/// No handle is given that nothing could be read by.
+#[test]
+fn what_is_too_large_to_be_kept_is_said_to_be() {
+    let scene = scene();
+    let lines =
+        "exec: {command: {entrypoint: sh, args: [-c, 'yes | head -c 34000000'], allow_dash: true}}";
+    flood(&scene, "limits: {output_bytes: 67108864}", lines);
+    let house = House::with(scene, "");
+    let cut = house.expect(200, "POST /run/flood?max_bytes=3", json!({}));
+    assert_eq!(
+        (&cut["value"], &cut["meta"]["result"]),
+        (&json!("y\ny…"), &Value::Null)
+    );
+    let told = cut["warnings"].to_string();
+    assert!(told.contains("too large to be kept"), "{told}");
+    let call = json!({"name": "flood", "arguments": {}});
+    let told = house.served.call(1, "tools/call", call).body;
+    assert!(told.contains("too large to be kept"), "{told}");
+    assert!(!told.contains("glee://results/"), "{told}");
 }
 
 #[test]

@@ -1,0 +1,82 @@
+//! A client of `glee mcp`, at the other end of two pipes.
+
+use std::io::{BufRead, BufReader, Lines, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::support::{GLEE, Scene};
+
+pub(super) struct Client {
+    pub(super) child: Child,
+    stdin: ChildStdin,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Client {
+    pub(super) fn start(scene: &Scene) -> Client {
+        let mut glee = Command::new(GLEE);
+        glee.arg("mcp");
+        Client::start_with(scene, glee)
+    }
+
+    /// A command that comes to `glee mcp` in the end.
+    pub(super) fn start_with(scene: &Scene, mut command: Command) -> Client {
+        let mut child = command
+            .current_dir(&scene.root)
+            .env("XDG_STATE_HOME", scene.root.with_file_name("state"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut client = Client {
+            stdin: child.stdin.take().unwrap(),
+            lines: BufReader::new(child.stdout.take().unwrap()).lines(),
+            child,
+        };
+        client.say(
+            &json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"}}}),
+        );
+        client.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        client
+    }
+
+    pub(super) fn say(&mut self, message: &Value) {
+        writeln!(self.stdin, "{message}").unwrap();
+    }
+
+    pub(super) fn ask(&mut self, id: usize, tool: &str, arguments: &Value) {
+        self.say(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call",
+            "params": {"name": tool, "arguments": arguments}}));
+    }
+
+    pub(super) fn next(&mut self) -> String {
+        self.lines.next().unwrap().unwrap()
+    }
+
+    pub(super) fn answer(&mut self, id: usize) -> String {
+        let own = format!("\"id\":{id},");
+        loop {
+            let line = self.next();
+            if line.contains(&own) {
+                return line;
+            }
+        }
+    }
+
+    pub(super) fn call(&mut self, id: usize, tool: &str) -> String {
+        self.ask(id, tool, &json!({}));
+        self.answer(id)
+    }
+
+    /// Has nothing more to say; gives all that is said to it until the server is gone.
+    pub(super) fn end(mut self) -> Vec<String> {
+        drop(self.stdin);
+        let said = self.lines.map_while(Result::ok).collect();
+        self.child.wait().unwrap();
+        said
+    }
+}
