@@ -7,6 +7,7 @@ use glee_core::outcome::{Failure, FailureKind};
 use glee_core::port::{Answer, Caller, Cancel, Waits};
 use serde_json::{Value, json};
 
+use crate::mcp::server::{Pipes, eventually, running, unique};
 use crate::support::{Scene, stdout, wiring};
 
 const MANIFEST: &str = "\
@@ -45,12 +46,76 @@ def run(do):
         libc.shmget(7, 4096, 0o1600)
     if do == "reach the keeper":
         return reach(os.getppid())
+    if do == "reach the next":
+        return reach(wait_for(the_next))
+    if do.startswith("leave running "):
+        return leave(*do.split()[2:])
+    if do.startswith("come back "):
+        return come_back(do.split()[2])
+    if do.startswith("find "):
+        return is_in_memory(do.split()[1])
     return {
         "imported": IMPORTED, "calls": calls, "random": random.random(), "at_import": AT_IMPORT,
         "token": os.environ.get("TOKEN") is not None, "scratch": os.listdir("/tmp"),
         "objects": open("/proc/sysvipc/shm").read().count("\n") - 1,
-        "processes": len([it for it in os.listdir("/proc") if it.isdigit()]),
+        "processes": [it for it in commands() if it not in ("", open("/proc/self/cmdline").read())],
     }
+
+def wait_for(found):
+    while not (it := found()):
+        time.sleep(0.001)
+    return it
+
+def others():
+    return [int(it) for it in os.listdir("/proc") if it.isdigit() and int(it) not in (1, os.getpid(), os.getppid())]
+
+def the_next():
+    # It was forked later.
+    return next((it for it in others() if it > os.getpid()), None)
+
+def commands():
+    for it in others():
+        try:
+            yield open(f"/proc/{it}/cmdline").read()
+        except FileNotFoundError:
+            pass
+
+def leave(how, word):
+    sleep, quiet = ["/bin/sleep", word], dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+    if how == "a-child":
+        subprocess.Popen(sleep, **quiet)
+    elif how == "an-orphan":
+        subprocess.run(["/bin/sh", "-c", f"/bin/sleep {word} &"], **quiet)
+    else:
+        # CLONE_PARENT, and with the signal that a parent waits for or without any.
+        flags = {"a-sibling": 0x8000 | signal.SIGCHLD, "a-sibling-nobody-waits-for": 0x8000}[how]
+        if libc.syscall(56 if X86 else 220, flags, 0, 0, 0, 0) == 0:
+            os.closerange(0, 100)
+            os.execv(sleep[0], sleep)
+    return wait_for(lambda: any(word in it for it in commands()))
+
+def come_back(word):
+    # Ends as a call does, and is woken by a timer.
+    event = struct.pack("=QIIQQQQQQ", 0, signal.SIGCONT, 0, 0, 0, 0, 0, 0, 0)
+    timer = ctypes.c_int()
+    assert libc.timer_create(time.CLOCK_MONOTONIC, event, ctypes.byref(timer)) == 0
+    soon = struct.pack("=qqqq", 0, 0, 0, 200_000_000)
+    assert libc.timer_settime(ctypes.c_void_p.from_buffer(ctypes.c_uint64(timer.value)), 0, soon, None) == 0
+    os.write(4, b'{"ok": true}\n1')
+    os.closerange(0, 100)
+    os.kill(os.getpid(), signal.SIGSTOP)
+    os.execv("/bin/sleep", ["/bin/sleep", word])
+
+def is_in_memory(word):
+    # The word is given in hexadecimal digits, so that to ask for it does not put it there.
+    with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb") as memory:
+        for line in maps.read().splitlines():
+            if " rw-p " in line:
+                start, end = (int(it, 16) for it in line.split()[0].split("-"))
+                memory.seek(start)
+                if word in memory.read(end - start).hex():
+                    return True
+    return False
 
 def succeeds(attempt):
     try:
@@ -178,6 +243,90 @@ fn a_call_does_not_reach_the_process_it_was_forked_from() {
     let after = stage.call("").unwrap();
     assert_eq!(before["imported"], tried["imported"]);
     assert_eq!(before["imported"], after["imported"], "the keeper is gone");
+}
+
+/// The fork that will serve the next call is there already, and out of reach.
+#[test]
+fn a_call_does_not_reach_the_one_that_stands_by() {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release.split(['.', '-']).map_while(|it| it.parse().ok());
+    let kernel: (u32, u32) = (numbers.next().unwrap(), numbers.next().unwrap());
+    if kernel < (6, 12) {
+        println!("without a layer that keeps signals, none stands by");
+        return;
+    }
+    let stage = Stage::set(MODULE);
+    let before = stage.call("").unwrap();
+    let tried = stage.call("reach the next").unwrap();
+    assert_eq!(tried["succeeded"], json!([]));
+    let after = stage.call("").unwrap();
+    assert_eq!(before["imported"], tried["imported"]);
+    assert_eq!(before["imported"], after["imported"], "the keeper is gone");
+}
+
+/// It was there while the other ran, and knows nothing of it.
+#[test]
+fn what_one_call_was_told_is_not_in_the_memory_of_the_next() {
+    let stage = Stage::set(MODULE);
+    let hex = |word: &str| -> String { word.bytes().map(|it| format!("{it:02x}")).collect() };
+    assert_eq!(stage.call(&format!("find {}", hex("find "))).unwrap(), true);
+    let word = unique();
+    let told = stage.call(&word).unwrap();
+    for _ in 0..2 {
+        assert_eq!(stage.call(&format!("find {}", hex(&word))).unwrap(), false);
+    }
+    assert_eq!(told["imported"], stage.call("").unwrap()["imported"]);
+}
+
+#[test]
+fn what_a_call_leaves_running_is_gone_when_it_is_answered() {
+    for how in [
+        "a-child",
+        "an-orphan",
+        "a-sibling",
+        "a-sibling-nobody-waits-for",
+    ] {
+        let stage = Stage::set(MODULE);
+        for _ in 0..2 {
+            let word = unique();
+            let left = stage.call(&format!("leave running {how} {word}"));
+            assert_eq!(left.unwrap(), true, "{how} never ran");
+            assert!(!running(&word), "{how} is still there");
+        }
+    }
+}
+
+/// Not even when it has seen to it that something wakes it.
+#[test]
+fn a_call_that_has_ended_does_not_come_back() {
+    let stage = Stage::set(MODULE);
+    let first = stage.call("").unwrap();
+    let word = unique();
+    assert_eq!(stage.call(&format!("come back {word}")).unwrap(), 1);
+    let next = stage.call("").unwrap();
+    assert_eq!(first["imported"], next["imported"]);
+    assert_eq!(first["processes"], next["processes"]);
+    assert!(!running(&word), "it came back");
+}
+
+#[test]
+fn nothing_stands_by_when_glee_was_killed() {
+    let scene = Scene::new();
+    let manifest = MANIFEST.replace(", secrets: {TOKEN: {type: string}}", "");
+    let manifest = scene.write(".glee/tools/tool/tool.yml", &manifest);
+    scene.write(".glee/tools/tool/main.py", MODULE);
+    // The keeper is told the directory of its module, and its forks are called like it.
+    let directory = manifest.parent().unwrap().canonicalize().unwrap();
+    let directory = directory.to_str().unwrap();
+    let mut pipes = Pipes::open(&scene, "2025-06-18");
+    for id in 1..3 {
+        let call = json!({"name": "tool", "arguments": {"do": ""}});
+        let answer = pipes.ask(json!(id), "tools/call", call);
+        assert_eq!(answer["result"]["isError"], false, "{answer}");
+    }
+    assert!(running(directory));
+    pipes.child.kill().unwrap();
+    eventually("the interpreters are gone", || !running(directory));
 }
 
 #[test]

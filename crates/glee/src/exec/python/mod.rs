@@ -24,7 +24,10 @@ pub(super) use interpreter::{environment, module_files};
 pub use interpreter::{find_interpreter, search_path};
 pub(super) use warm::Warm;
 
-const RUNNER: &str = include_str!("runner.py");
+/// Serves one request, then ends.
+const ONCE: &str = concat!(include_str!("runner.py"), "\nsys.exit(serve(3, 4))\n");
+/// Serves one call after another.
+const KEEPER: &str = concat!(include_str!("runner.py"), include_str!("keeper.py"));
 
 /// Runs the function: by an interpreter that stays where there is one, else by one of its own.
 pub(super) async fn run(
@@ -65,7 +68,7 @@ pub(super) async fn run(
     }
     let job = Job {
         entrypoint: open_interpreter(interpreter)?,
-        args: ["-I", "-B", "-c", RUNNER].map(OsString::from).into(),
+        args: ["-I", "-B", "-c", ONCE].map(OsString::from).into(),
         env,
         cwd,
         stdin: Vec::new(),

@@ -1,7 +1,8 @@
 //! Interpreters that stay: the module is imported once, inside the sandbox, and each call is a fork.
 //!
-//! One interpreter serves one call at a time. It is given up when a call leaves anything behind — a
-//! process, a file in its scratch directory, a System V object — or when a file it imported changes.
+//! One interpreter serves one call at a time, each by a fork of its own that was made before anything of the
+//! call was known. It is given up, and the fork that stands by with it, when a call leaves anything behind —
+//! a process, a file in its scratch directory, a System V object — or when a file it imported changes.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -25,7 +26,7 @@ use super::super::cage::Cage;
 use super::super::place::Place;
 use super::super::process::{Finished, Stop, conclude, ended, launch, no_pipe};
 use super::super::streams::Streams;
-use super::{RUNNER, open_interpreter};
+use super::{KEEPER, open_interpreter};
 
 /// An interpreter that nobody calls is kept this long.
 const IDLE: Duration = Duration::from_secs(60);
@@ -163,13 +164,16 @@ impl Keeper {
             fds.push(nothing().map_err(no_pipe)?);
         }
         fds.push(theirs.into());
-        let mut words = ["-I", "-B", "-c", RUNNER, "keep", start.module]
+        let mut words = ["-I", "-B", "-c", KEEPER, start.module]
             .map(OsString::from)
             .to_vec();
         words.push(start.cwd.into());
+        let mut env = start.env;
+        // What a fork has to find first, each fork has to find.
+        env.push(("LD_BIND_NOW".into(), "1".into()));
         let order = open_interpreter(start.interpreter.to_owned())?.order(
             words,
-            start.env,
+            env,
             start.cwd.to_owned(),
             fds,
         );

@@ -1,0 +1,291 @@
+
+
+# Follows runner.py in an interpreter that stays: the module is imported once, and each message on the
+# socket at descriptor 3 brings the descriptors of one call, which a fork serves.
+
+
+def keep(module, cwd):
+    # Also what only the forks need: each of them would have to import it.
+    import gc, importlib, random, resource, select, signal, socket
+
+    # It was for this interpreter: a fork would find every function anew that was not called before.
+    os.environ.pop("LD_BIND_NOW", None)
+    control = socket.socket(fileno=3)
+
+    def say(message):
+        control.sendall(json.dumps(message).encode() + b"\n")
+
+    find_from(module, cwd)
+    try:
+        importlib.import_module(module)
+    except BaseException:
+        # A run of its own tells the caller what is wrong.
+        return say({"ready": False})
+    # A fork would have only one of several threads, and perhaps the locks of the others.
+    if len(os.listdir("/proc/self/task")) > 1:
+        return say({"ready": False})
+    shield, family, traces = Shield(), Family(), Traces()
+    prefixes = tuple({sys.prefix, sys.base_prefix, sys.exec_prefix})
+    files = [getattr(it, "__file__", None) for it in list(sys.modules.values())]
+    own = sorted({it for it in files if it and not it.startswith(prefixes)})
+    # What lives now lives on; a collection that walked it would copy its pages in every fork.
+    gc.collect()
+    gc.freeze()
+    say({"ready": True, "files": own})
+    ahead = leaving = None
+    while True:
+        # Forks are made ahead, so that no call waits for one: the one whose turn it is, and the next.
+        worker = ahead or Worker(control, shield, family)
+        worker.begin()
+        if leaving:
+            leaving.bury()
+        # Nothing but the shield keeps a call from the fork that waits for the next.
+        ahead = Worker(control, shield, family) if shield.layer is not None and family.is_known() else None
+        if nobody_waits(control):
+            # For the pages that are written to after the call: the first write since the fork is slow.
+            family.is_only(worker, ahead), traces.none(), json.dumps({"code": 0, "clean": True})
+        code, left = worker.end(ahead)
+        clean = not left and traces.none()
+        try:
+            say({"code": code, "clean": clean})
+        except OSError:
+            return  # glee has gone, and the workers because of that.
+        if not clean:
+            return
+        leaving = worker
+
+
+class Worker:
+    # A fork that serves one call.
+    def __init__(self, control, shield, family):
+        self.family = family
+        turn, self.turn = os.pipe()
+        self.process = os.fork()
+        if self.process == 0:
+            os.close(self.turn)
+            work(control, shield, turn, family.memory)
+        os.close(turn)
+        self.children = family.open(self.process)
+
+    def begin(self):
+        os.write(self.turn, b".")
+
+    def end(self, ahead):
+        # Waits for the end of the call: its code, and whether it left a process behind.
+        _, status = os.waitpid(self.process, os.WUNTRACED)
+        if os.WIFSTOPPED(status):
+            # It has said all. From here on it runs no more and makes no process; the rest of its end, which
+            # takes longer than all this, need not be waited for.
+            os.kill(self.process, 9)
+            if self.family.is_only(self, ahead):
+                return 0, False
+            os.waitpid(self.process, 0)
+            status = 0
+        self.process = None
+        return os.waitstatus_to_exitcode(status), not self.family.is_alone(ahead)
+
+    def bury(self):
+        if self.process:
+            os.waitpid(self.process, 0)
+        os.close(self.turn)
+        if self.children is not None:
+            os.close(self.children)
+
+
+def work(control, shield, turn, memory):
+    # Until the call has come this is our own code; then the way to glee is closed.
+    import random, resource, signal, socket
+
+    status = 1
+    try:
+        shield.put_on()
+        random.seed()
+        if "numpy" in sys.modules:
+            sys.modules["numpy"].random.seed()
+        if not os.read(turn, 1):
+            os._exit(0)
+        # Of calls that come close on each other none waits for this.
+        if nobody_waits(control, 0.002):
+            rehearse()
+        message, fds, _, _ = socket.recv_fds(control, 1, 6)
+        if not message:
+            os._exit(0)
+        # Received descriptors are above 3 and in order, so none is overwritten before its turn.
+        for at, fd in enumerate(fds):
+            os.dup2(fd, at)
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        os.closerange(6, most)
+        shield.open_memory()
+        status = serve(3, 4)
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except Exception:
+                pass
+        # The memory of a large one is waited for, so that the next call does not find it taken.
+        if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < memory + (16 << 10):
+            os.closerange(0, most)
+            os.kill(os.getpid(), signal.SIGSTOP)
+    finally:
+        os._exit(status)
+
+
+def nobody_waits(control, patience=0):
+    import select
+
+    return not select.select([control], [], [], patience)[0]
+
+
+def rehearse():
+    # Answers a request that runs nothing of the tool, for the pages that a call will write to.
+    request = {"module": "builtins", "function": "len", "args": [""], "kwargs": {}}
+    request.update({"cwd": sys.path[0], "return": "json", "env": dict(os.environ)})
+    (source, into), (out, sink) = os.pipe(), os.pipe()
+    with os.fdopen(into, "wb") as stream:
+        stream.write(json.dumps(request).encode())
+    serve(source, sink)
+    os.close(out)
+
+
+class Family:
+    # The children of this process: its forks, and whatever a call leaves running.
+    def __init__(self):
+        import ctypes, resource
+
+        # PR_SET_CHILD_SUBREAPER
+        ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+        self.memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        self.own = self.open(os.getpid())
+
+    def open(self, process):
+        try:
+            return os.open(f"/proc/{process}/task/{process}/children", os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            # A kernel that does not tell.
+            return None
+
+    def is_known(self):
+        return self.own is not None
+
+    def are(self, *workers):
+        known = sorted(it.process for it in workers if it)
+        return sorted(map(int, os.pread(self.own, 4096, 0).split())) == known
+
+    def is_only(self, worker, ahead):
+        # Whoever was left by the worker, which makes no more, is still its child or is ours already.
+        return self.is_known() and not os.pread(worker.children, 4096, 0) and self.are(worker, ahead)
+
+    def is_alone(self, ahead):
+        try:
+            # With __WALL, or one that was made not to be waited for would be passed over.
+            while ended := os.waitpid(-1, os.WNOHANG | 0x40000000)[0]:
+                if ahead and ended == ahead.process:
+                    return False
+        except ChildProcessError:
+            return ahead is None
+        return ahead is not None and self.are(ahead)
+
+
+class Traces:
+    # What a call could leave behind for the next one, besides processes.
+    SCRATCH = ("/tmp", "/dev/shm")
+    # Limits of this process, and System V objects, which outlive their makers.
+    TOLD = ("/proc/self/limits", "/proc/sysvipc/shm", "/proc/sysvipc/msg", "/proc/sysvipc/sem")
+
+    def __init__(self):
+        self.told = [os.open(it, os.O_RDONLY | os.O_CLOEXEC) for it in self.TOLD]
+        self.before, self.names, self.touched = self.state(), self.files(), self.touch()
+
+    def none(self):
+        if self.state() != self.before:
+            return False
+        touched = self.touch()
+        if touched != self.touched:
+            if self.files() != self.names:
+                return False
+            self.touched = touched
+        return True
+
+    def state(self):
+        told = [os.pread(it, 1 << 16, 0) for it in self.told]
+        return told, os.sched_getaffinity(0), os.getpriority(os.PRIO_PROCESS, 0)
+
+    def files(self):
+        return [sorted(os.listdir(it)) for it in self.SCRATCH]
+
+    def touch(self):
+        return [(it.st_mtime_ns, it.st_ctime_ns) for it in map(os.stat, self.SCRATCH)]
+
+
+class Shield:
+    # Keeps a call from the process it was forked from, as the sandbox keeps it from all others. What can
+    # be prepared is prepared here, so that a fork only enters it.
+    CALLS = {
+        # kill, tkill, tgkill, rt_sigqueueinfo, rt_tgsigqueueinfo, pidfd_open
+        "x86_64": (62, 200, 234, 129, 297, 434),
+        "aarch64": (129, 130, 131, 138, 240, 434),
+    }
+
+    def __init__(self):
+        import ctypes
+
+        libc = ctypes.CDLL(None, use_errno=True)
+        self.prctl, self.syscall, self.errno = libc.prctl, libc.syscall, ctypes.get_errno
+        # PR_SET_DUMPABLE: nobody in the sandbox can read or change this process's memory.
+        self.prctl(4, 0, 0, 0, 0)
+        code = self.filter(os.getpid())
+        self.code = ctypes.create_string_buffer(code, len(code))
+
+        class Program(ctypes.Structure):
+            _fields_ = [("length", ctypes.c_ushort), ("code", ctypes.c_void_p)]
+
+        self.program = ctypes.byref(Program(len(code) // 8, ctypes.addressof(self.code)))
+        self.layer = self.scope()
+
+    def scope(self):
+        # A Landlock layer that no signal leaves, nor a connection to an abstract socket, nor a trace. It
+        # names renames across directories and allows them, or it would forbid them as every layer does
+        # that is silent. Kernels before 6.12 know no such layer; there the filter stands alone.
+        import struct
+
+        refer = 1 << 13
+        wanted = struct.pack("=QQQ", refer, 0, 0b11)
+        layer = self.syscall(444, wanted, len(wanted), 0)
+        if layer < 0:
+            return None
+        root = os.open("/", os.O_PATH | os.O_CLOEXEC)
+        added = self.syscall(445, layer, 1, struct.pack("=Qi", refer, root), 0)
+        os.close(root)
+        return layer if added == 0 else None
+
+    def filter(self, keeper):
+        # A seccomp filter: none of the calls above may name the keeper, its group, or everybody.
+        import struct
+
+        calls = self.CALLS[os.uname().machine]
+        load, jump_if_equal, give = 0x20, 0x15, 0x06
+        number, first_argument = 0, 16
+        allow, refuse = 0x7FFF0000, 0x00050001
+        named = [keeper & 0xFFFFFFFF, -keeper & 0xFFFFFFFF, 0xFFFFFFFF]
+        code = [(load, 0, 0, number)]
+        code += [(jump_if_equal, len(calls) - at, 0, call) for at, call in enumerate(calls)]
+        code += [(give, 0, 0, allow), (load, 0, 0, first_argument)]
+        code += [(jump_if_equal, len(named) - at, 0, it) for at, it in enumerate(named)]
+        code += [(give, 0, 0, allow), (give, 0, 0, refuse)]
+        return b"".join(struct.pack("=HBBI", *it) for it in code)
+
+    def put_on(self):
+        # In a group of its own, so that a signal to that does not mean the keeper.
+        os.setsid()
+        if self.layer is not None and self.syscall(446, self.layer, 0) != 0:
+            raise OSError(self.errno(), "landlock")
+        # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
+        if self.prctl(22, 2, self.program, 0, 0) != 0:
+            raise OSError(self.errno(), "seccomp")
+
+    def open_memory(self):
+        # The memory of the call is its own again.
+        self.prctl(4, 1, 0, 0, 0)
+
+
+keep(sys.argv[1], sys.argv[2])
