@@ -23,7 +23,7 @@ approval: {required: false}
 ";
 
 const MODULE: &str = r#"
-import ctypes, fcntl, os, random, resource, signal, struct, subprocess, sys, time
+import ctypes, fcntl, os, random, resource, signal, struct, subprocess, sys, threading, time
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -86,6 +86,8 @@ def leave(how, word):
         subprocess.Popen(sleep, **quiet)
     elif how == "an-orphan":
         subprocess.run(["/bin/sh", "-c", f"/bin/sleep {word} &"], **quiet)
+    elif how == "a-child-of-a-thread":
+        threading.Thread(target=subprocess.run, args=(sleep,), kwargs=quiet, daemon=True).start()
     else:
         # CLONE_PARENT, and with the signal that a parent waits for or without any.
         flags = {"a-sibling": 0x8000 | signal.SIGCHLD, "a-sibling-nobody-waits-for": 0x8000}[how]
@@ -283,6 +285,7 @@ fn what_a_call_leaves_running_is_gone_when_it_is_answered() {
     for how in [
         "a-child",
         "an-orphan",
+        "a-child-of-a-thread",
         "a-sibling",
         "a-sibling-nobody-waits-for",
     ] {

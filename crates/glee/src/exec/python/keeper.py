@@ -66,6 +66,7 @@ class Worker:
             work(control, shield, turn, family.memory)
         os.close(turn)
         self.children = family.open(self.process)
+        self.threads = os.open(f"/proc/{self.process}/task", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def begin(self):
         os.write(self.turn, b".")
@@ -88,6 +89,7 @@ class Worker:
         if self.process:
             os.waitpid(self.process, 0)
         os.close(self.turn)
+        os.close(self.threads)
         if self.children is not None:
             os.close(self.children)
 
@@ -172,8 +174,14 @@ class Family:
         return sorted(map(int, os.pread(self.own, 4096, 0).split())) == known
 
     def is_only(self, worker, ahead):
-        # Whoever was left by the worker, which makes no more, is still its child or is ours already.
-        return self.is_known() and not os.pread(worker.children, 4096, 0) and self.are(worker, ahead)
+        # Whoever was left by the worker, which makes no more, is still its child or is ours already. The
+        # children of another thread become those of the first, or ours, before that thread is gone.
+        return (
+            self.is_known()
+            and len(os.listdir(worker.threads)) == 1
+            and not os.pread(worker.children, 4096, 0)
+            and self.are(worker, ahead)
+        )
 
     def is_alone(self, ahead):
         try:
