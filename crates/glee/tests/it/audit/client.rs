@@ -49,8 +49,15 @@ impl Client {
     }
 
     pub(super) fn ask(&mut self, id: usize, tool: &str, arguments: &Value) {
-        self.say(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call",
-            "params": {"name": tool, "arguments": arguments}}));
+        self.say(&call(id, tool, arguments));
+    }
+
+    /// So many calls at once, with the ids from 1 on: the server may be gone after the first.
+    pub(super) fn ask_all(&mut self, count: usize, tool: &str, arguments: &Value) {
+        let calls = (1..=count).map(|id| format!("{}\n", call(id, tool, arguments)));
+        self.stdin
+            .write_all(calls.collect::<String>().as_bytes())
+            .unwrap();
     }
 
     pub(super) fn next(&mut self) -> String {
@@ -79,4 +86,9 @@ impl Client {
         self.child.wait().unwrap();
         said
     }
+}
+
+fn call(id: usize, tool: &str, arguments: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": "tools/call",
+        "params": {"name": tool, "arguments": arguments}})
 }

@@ -143,9 +143,7 @@ fn ad_05_eight_processes_write_one_chain() {
     // The calls are refused, so each is one event.
     let client = || {
         let mut client = Client::start(&scene);
-        for id in 1..=calls {
-            client.ask(id, "touch", &json!({"note": id}));
-        }
+        client.ask_all(calls, "touch", &json!({"note": 1}));
         client.end()
     };
     let said = std::thread::scope(|scope| {

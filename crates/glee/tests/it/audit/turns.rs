@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::client::Client;
 use super::{Books, event, records, scene};
-use crate::support::{long, stdout};
+use crate::support::{GLEE, long, stdout};
 
 /// Records one event after the other, each as soon as the one before is.
 async fn keep_coming(audit: &Audit, mut goes_on: impl FnMut(u64) -> bool) -> u64 {
@@ -100,9 +101,7 @@ fn du_01_killed_in_a_turn_nothing_acknowledged_is_lost() {
         let scene = scene();
         let mut client = Client::start(&scene);
         // The calls are refused, so each is one event.
-        for id in 1..=400 {
-            client.ask(id, "touch", &json!({"note": id}));
-        }
+        client.ask_all(400, "touch", &json!({"note": 1}));
         let mut acknowledged = BTreeSet::new();
         while acknowledged.len() < 20 + round as usize {
             let answer: Value = serde_json::from_str(&client.next()).unwrap();
@@ -123,4 +122,29 @@ fn du_01_killed_in_a_turn_nothing_acknowledged_is_lost() {
         let lost: Vec<_> = acknowledged.difference(&recorded).collect();
         assert!(lost.is_empty(), "{lost:?}");
     }
+}
+
+/// The full file has its number, and the head does not say so yet.
+#[test]
+fn ad_06_killed_while_a_turn_begins_a_new_file() {
+    let scene = scene();
+    scene.write(".glee/config.yml", "audit: {rotate_bytes: 16000}\n");
+    let call = json!({"note": 1});
+    let mut client = Client::start(&scene);
+    client.ask(1, "touch", &call);
+    client.end();
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-qq", "--seccomp-bpf", "-o", "/dev/null", "-P"]);
+    strace.arg(scene.root.join(".glee/audit"));
+    strace.args(["-e", "inject=fsync:signal=SIGKILL:when=1", GLEE, "mcp"]);
+    let mut client = Client::start_with(&scene, strace);
+    client.ask_all(100, "touch", &call);
+    let said = client.end();
+    assert!(said.len() < 100, "it was not killed");
+    assert!(scene.root.join(".glee/audit/journal-000001.jsonl").exists());
+    let output = scene.glee(&["audit", "verify"]);
+    assert!(output.status.success(), "{}", stdout(&output));
+    scene.glee(&["run", "touch"]);
+    let output = scene.glee(&["audit", "verify"]);
+    assert!(output.status.success(), "{}", stdout(&output));
 }
