@@ -282,3 +282,37 @@ fn settle(files: &[Arc<File>], is_asked: &AtomicBool, failed: &Mutex<Option<io::
         *lock(failed) = Some(err);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::audit::Fsync;
+
+    #[test]
+    fn a_turn_is_over_in_time_however_much_comes() {
+        let home = tempfile::tempdir().unwrap();
+        let mut desk = Desk::new(&Settings {
+            root: home.path().to_owned(),
+            directory: home.path().join("audit"),
+            state: Some(home.path().join("state")),
+            rotate_bytes: u64::MAX,
+            fsync: Fsync::Soon,
+        })
+        .unwrap();
+        let (began, mut kept, mut given_back) = (Instant::now(), 0, 0);
+        while given_back < 3 {
+            assert!(began.elapsed() < Duration::from_secs(10), "{kept} kept");
+            desk.alone(Duration::ZERO).unwrap();
+            let had = kept;
+            desk.write(&[]);
+            match desk.is_alone() {
+                true => kept += 1,
+                false if had > 0 => {
+                    given_back += 1;
+                    kept = 0;
+                }
+                false => {}
+            }
+        }
+    }
+}

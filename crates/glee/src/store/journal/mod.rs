@@ -385,3 +385,40 @@ fn text(file: &File) -> io::Result<String> {
     let line = text.split_inclusive('\n').next();
     Ok(line.unwrap_or_default().to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_had_the_lock_lets_others_have_it_first() {
+        let home = tempfile::tempdir().unwrap();
+        let journal = || {
+            let place = Place {
+                directory: home.path().join("audit"),
+                state: home.path().join("state"),
+            };
+            Journal::new(place, u64::MAX)
+        };
+        let (mut busy, mut other) = (journal(), journal());
+        let alone = busy.alone(Duration::ZERO).unwrap();
+        // Nobody waits.
+        busy.give_back(alone);
+        busy.make_way();
+        let alone = busy.alone(Duration::ZERO).unwrap();
+        let waiting = busy.place.waiting();
+        thread::scope(|scope| {
+            let other = scope.spawn(|| other.alone(Duration::from_secs(30)).map(drop));
+            while !durable::is_locked(&waiting).unwrap() {
+                thread::yield_now();
+            }
+            busy.give_back(alone);
+            busy.make_way();
+            assert!(busy.alone(Duration::ZERO).is_err(), "it did not make way");
+            other.join().unwrap().unwrap();
+        });
+        // In time it has its turn again.
+        let alone = busy.alone(PATIENCE).unwrap();
+        busy.give_back(alone);
+    }
+}
