@@ -53,6 +53,12 @@ impl Pace {
         self.brisk = if is_brisk { self.brisk + 1 } else { 0 };
         self.last = Some(now);
     }
+
+    /// Whether a turn goes on.
+    fn keeps(&self, began: Instant) -> bool {
+        let lasted = self.last.unwrap_or(began) - began;
+        self.brisk >= BRISK && lasted < LONGEST_TURN
+    }
 }
 
 impl Desk {
@@ -100,12 +106,9 @@ impl Desk {
         let Some(turn) = self.turn.take() else {
             return;
         };
-        let now = Instant::now();
-        self.pace.step(now);
+        self.pace.step(Instant::now());
         let must_be_on_disk = batch.iter().any(|it| it.on_disk == OnDisk::First);
-        let stays = self.pace.brisk >= BRISK
-            && !must_be_on_disk
-            && now.duration_since(turn.began) < LONGEST_TURN;
+        let stays = self.pace.keeps(turn.began) && !must_be_on_disk;
         let sealing = if stays { Sealing::Later } else { Sealing::Now };
         let written = self.write_alone(&turn.alone, sealing, batch);
         let is_whole = written.as_ref().is_ok_and(|it| it.failed.is_none());
@@ -286,33 +289,21 @@ fn settle(files: &[Arc<File>], is_asked: &AtomicBool, failed: &Mutex<Option<io::
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::audit::Fsync;
 
     #[test]
-    fn a_turn_is_over_in_time_however_much_comes() {
-        let home = tempfile::tempdir().unwrap();
-        let mut desk = Desk::new(&Settings {
-            root: home.path().to_owned(),
-            directory: home.path().join("audit"),
-            state: Some(home.path().join("state")),
-            rotate_bytes: u64::MAX,
-            fsync: Fsync::Soon,
-        })
-        .unwrap();
-        let (began, mut kept, mut given_back) = (Instant::now(), 0, 0);
-        while given_back < 3 {
-            assert!(began.elapsed() < Duration::from_secs(10), "{kept} kept");
-            desk.alone(Duration::ZERO).unwrap();
-            let had = kept;
-            desk.write(&[]);
-            match desk.is_alone() {
-                true => kept += 1,
-                false if had > 0 => {
-                    given_back += 1;
-                    kept = 0;
-                }
-                false => {}
+    fn a_turn_goes_on_while_events_keep_coming_and_is_over_in_time() {
+        let began = Instant::now();
+        let at = |micros| began + Duration::from_micros(micros);
+        let mut pace = Pace::default();
+        let mut kept = Vec::new();
+        for micros in (0..20_000).step_by(500).chain([30_000, 30_500]) {
+            pace.step(at(micros));
+            if pace.keeps(began) {
+                kept.push(micros);
             }
         }
+        assert_eq!((kept.first(), kept.last()), (Some(&2_000), Some(&9_500)));
+        // The next turn begins as slowly.
+        assert!(!pace.keeps(at(30_000)));
     }
 }

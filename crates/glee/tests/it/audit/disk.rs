@@ -195,12 +195,8 @@ impl Drop for Stopped {
     }
 }
 
-/// A command with faults in some of its system calls on one file; `None` where that cannot be tried.
-fn with_faults(file: &Path, faults: &str, command: &[&str]) -> Option<Command> {
-    if Command::new("strace").arg("-V").output().is_err() {
-        eprintln!("not tried: there is no strace here");
-        return None;
-    }
+/// A command with faults in some of its system calls on one file.
+fn with_faults(file: &Path, faults: &str, command: &[&str]) -> Command {
     let mut strace = Command::new("strace");
     strace
         .args(["-f", "-qq", "-o", "/dev/null", "-P"])
@@ -210,7 +206,7 @@ fn with_faults(file: &Path, faults: &str, command: &[&str]) -> Option<Command> {
         .arg(format!("inject={faults}"))
         .args(command);
     strace.stdin(Stdio::null());
-    Some(strace)
+    strace
 }
 
 #[test]
@@ -220,26 +216,21 @@ fn ad_03_a_disk_that_fails_or_hangs_is_told_in_time() {
     let journal = scene.write(".glee/audit/journal.jsonl", "");
     scene.write(".glee/audit/tools.log", "");
     let run = |faults: &str| {
-        let mut command = with_faults(&journal, faults, &[GLEE, "run", "touch"])?;
+        let mut command = with_faults(&journal, faults, &[GLEE, "run", "touch"]);
         command.current_dir(&scene.root);
         command.env("XDG_STATE_HOME", scene.root.with_file_name("state"));
-        Some(command)
+        command
     };
     for faults in [
         "write:error=EIO",
         "write:error=ENOSPC",
         "fdatasync:error=EIO",
     ] {
-        let Some(mut command) = run(faults) else {
-            return;
-        };
         let began = Instant::now();
-        is_refused(&scene, &command.output().unwrap(), began);
+        is_refused(&scene, &run(faults).output().unwrap(), began);
     }
     // A disk that hangs cannot be let go of, so the process stays; but it has answered by then.
-    let Some(mut command) = run("write:delay_enter=8000000") else {
-        return;
-    };
+    let mut command = run("write:delay_enter=8000000");
     let began = Instant::now();
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     let mut said = String::new();
@@ -262,10 +253,7 @@ fn ad_03_what_people_decide_is_on_disk_before_anybody_goes_on() {
         let own = std::env::current_exe().unwrap();
         let test = ["--exact", "audit::disk::records_one_event", "--ignored"];
         let command: Vec<&str> = [own.to_str().unwrap()].into_iter().chain(test).collect();
-        let Some(mut command) = with_faults(&books.journal(), "fdatasync:error=EIO", &command)
-        else {
-            return;
-        };
+        let mut command = with_faults(&books.journal(), "fdatasync:error=EIO", &command);
         command.env("BOOKS", books.place.directory.parent().unwrap());
         let output = command.env("WHAT", what).output().unwrap();
         assert_eq!(
@@ -310,11 +298,7 @@ fn ad_03_a_state_that_hangs_is_told_in_time() {
     let state = scene.root.with_file_name("state");
     fs::create_dir_all(state.join("glee")).unwrap();
     let state = state.join("glee");
-    let Some(mut command) =
-        with_faults(&state, "%file:delay_enter=8000000", &[GLEE, "run", "touch"])
-    else {
-        return;
-    };
+    let mut command = with_faults(&state, "%file:delay_enter=8000000", &[GLEE, "run", "touch"]);
     command.current_dir(&scene.root);
     command.env("XDG_STATE_HOME", scene.root.with_file_name("state"));
     let began = Instant::now();
@@ -376,9 +360,7 @@ fn ad_03_a_start_that_came_too_late_has_an_end() {
     let scene = scene();
     let journal = scene.write(".glee/audit/journal.jsonl", "");
     let faults = "write:delay_enter=5000000:when=1";
-    let Some(command) = with_faults(&journal, faults, &[GLEE, "mcp"]) else {
-        return;
-    };
+    let command = with_faults(&journal, faults, &[GLEE, "mcp"]);
     let mut client = Client::start_with(&scene, command);
     let answer = client.call(1, "touch");
     assert!(answer.contains("AUDIT_UNAVAILABLE"), "{answer}");

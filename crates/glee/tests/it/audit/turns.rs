@@ -24,7 +24,7 @@ async fn keep_coming(audit: &Audit, mut goes_on: impl FnMut(u64) -> bool) -> u64
     count
 }
 
-fn is_joined(line: &String) -> bool {
+fn is_joined(line: &str) -> bool {
     line.contains("\"joined\":true")
 }
 
