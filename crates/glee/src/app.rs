@@ -489,8 +489,9 @@ impl App {
     /// Takes back the calls that run, and waits until their ends are recorded.
     pub async fn stop(&self) {
         self.running.stop().await;
-        let (traces, log) = (self.traces.clone(), self.log.clone());
+        let (audit, traces, log) = (self.audit.clone(), self.traces.clone(), self.log.clone());
         let told = tokio::task::spawn_blocking(move || {
+            audit.settle();
             // What it does not take it is told of when it does, or never.
             let _ = traces.map(|it| it.flush(PATIENCE));
             log.iter().for_each(|it| it.flush());
@@ -500,6 +501,7 @@ impl App {
 
     /// What a program that ends after its call has yet to tell, when its answer is out: nobody waits long for it.
     pub fn tell_the_rest(&self) {
+        self.audit.settle();
         let told = self.traces.as_ref().is_none_or(|it| it.flush(AT_THE_END));
         if !told {
             self.warn("the collector of `telemetry.otlp` did not take all that it was told");

@@ -49,21 +49,24 @@ impl Results {
         }
         let mut kept = self.lock();
         kept.retain(|it| it.until >= now);
+        let mut held = held(&kept);
+        let mut all: usize = held.values().sum();
         loop {
-            let held = held(&kept);
             let own = held.get(owner).copied().unwrap_or(0);
-            let all: usize = held.values().sum();
             let loses = if own + new.takes() > MOST_OF_ONE {
                 owner.to_owned()
             } else if all + new.takes() > MOST_BYTES {
                 let most = held.iter().max_by_key(|(_, bytes)| **bytes);
-                most.map(|(owner, _)| (*owner).to_owned())
-                    .unwrap_or_default()
+                most.map(|(owner, _)| owner.clone()).unwrap_or_default()
             } else {
                 break;
             };
             let oldest = kept.iter().position(|it| it.owner == loses);
-            oldest.and_then(|it| kept.remove(it));
+            let Some(lost) = oldest.and_then(|it| kept.remove(it)) else {
+                break;
+            };
+            all -= lost.takes();
+            *held.entry(loses).or_default() -= lost.takes();
         }
         let id = new.id.clone();
         kept.push_back(new);
@@ -96,10 +99,10 @@ impl Results {
 }
 
 /// What each owner has.
-fn held(kept: &VecDeque<Kept>) -> BTreeMap<&str, usize> {
+fn held(kept: &VecDeque<Kept>) -> BTreeMap<String, usize> {
     let mut held = BTreeMap::new();
     for it in kept {
-        *held.entry(it.owner.as_str()).or_default() += it.takes();
+        *held.entry(it.owner.clone()).or_default() += it.takes();
     }
     held
 }

@@ -6,7 +6,7 @@
 
 def keep(module, cwd):
     # Also what only the forks need: each of them would have to import it.
-    import gc, importlib, random, resource, select, signal, socket
+    import gc, importlib, random, resource, select, signal, socket, stat
 
     # It was for this interpreter: a fork would find every function anew that was not called before.
     os.environ.pop("LD_BIND_NOW", None)
@@ -15,14 +15,19 @@ def keep(module, cwd):
     def say(message):
         control.sendall(json.dumps(message).encode() + b"\n")
 
+    # Where the descriptors of a call will be, nothing of the module's may be.
+    while os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC) < 5:
+        pass
+    descriptors = os.listdir("/proc/self/fd")
     find_from(module, cwd)
     try:
         importlib.import_module(module)
     except BaseException:
         # A run of its own tells the caller what is wrong.
         return say({"ready": False})
-    # A fork would have only one of several threads, and perhaps the locks of the others.
-    if len(os.listdir("/proc/self/task")) > 1:
+    # A fork would have only one of several threads, and perhaps the locks of the others; and what is open or
+    # shared would be so between calls.
+    if len(os.listdir("/proc/self/task")) > 1 or os.listdir("/proc/self/fd") != descriptors or is_shared():
         return say({"ready": False})
     shield, family, traces = Shield(), Family(), Traces()
     prefixes = tuple({sys.prefix, sys.base_prefix, sys.exec_prefix})
@@ -53,6 +58,12 @@ def keep(module, cwd):
         if not clean:
             return
         leaving = worker
+
+
+def is_shared():
+    # Whether there is memory that forks would share.
+    with open("/proc/self/maps") as maps:
+        return any(line.split()[1].startswith("rw-s") for line in maps)
 
 
 class Worker:
@@ -202,16 +213,18 @@ class Traces:
 
     def __init__(self):
         self.told = [os.open(it, os.O_RDONLY | os.O_CLOEXEC) for it in self.TOLD]
-        self.before, self.names, self.touched = self.state(), self.files(), self.touch()
+        self.before, self.found = self.state(), self.files()
+        # In directories that were there already, nothing is seen from above.
+        self.is_flat = len(self.found) == len(self.SCRATCH)
+        self.smooth()
 
     def none(self):
         if self.state() != self.before:
             return False
-        touched = self.touch()
-        if touched != self.touched:
-            if self.files() != self.names:
+        if not self.is_flat or self.touch() != self.touched:
+            if self.files() != self.found:
                 return False
-            self.touched = touched
+            self.smooth()
         return True
 
     def state(self):
@@ -219,7 +232,37 @@ class Traces:
         return told, os.sched_getaffinity(0), os.getpriority(os.PRIO_PROCESS, 0)
 
     def files(self):
-        return [sorted(os.listdir(it)) for it in self.SCRATCH]
+        # All that is there, as far as a call could change it.
+        import stat
+
+        left, found = list(self.SCRATCH), {}
+        devices = {os.lstat(it).st_dev for it in left}
+        while left:
+            path = left.pop()
+            it = os.lstat(path)
+            if it.st_dev not in devices:
+                found[path] = None
+                continue
+            found[path] = [it.st_ino, it.st_mode, it.st_uid, it.st_gid, self.attributes(path)]
+            if stat.S_ISDIR(it.st_mode):
+                left += [os.path.join(path, name) for name in os.listdir(path)]
+            else:
+                # Nobody can choose the time of the last change.
+                found[path].append(it.st_ctime_ns)
+        return found
+
+    def attributes(self, path):
+        try:
+            return {it: os.getxattr(path, it, follow_symlinks=False) for it in os.listxattr(path, follow_symlinks=False)}
+        except OSError:
+            return None
+
+    def smooth(self):
+        # The times of a directory would tell something, too.
+        for path, it in self.found.items():
+            if it and len(it) == 5:
+                os.utime(path, ns=(0, 0))
+        self.touched = self.touch()
 
     def touch(self):
         return [(it.st_mtime_ns, it.st_ctime_ns) for it in map(os.stat, self.SCRATCH)]

@@ -72,6 +72,14 @@ impl Audit {
         let _ = self.writer();
     }
 
+    /// Seals what was recorded, for whoever ends.
+    pub fn settle(&self) {
+        let kept = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(writer) = kept.as_ref() {
+            writer.settle();
+        }
+    }
+
     fn writer(&self) -> Result<Arc<Writer>, String> {
         let mut kept = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(writer) = kept.as_ref().filter(|it| it.is_there()) {

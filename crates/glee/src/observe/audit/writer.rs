@@ -116,6 +116,14 @@ impl Writer {
         Ok(Writer { shared })
     }
 
+    /// Waits until all is sealed, for a moment; nothing more is to come.
+    pub(super) fn settle(&self) {
+        let began = Instant::now();
+        while self.shared.is_unsealed() && began.elapsed() < TICK {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     pub(super) fn is_there(&self) -> bool {
         !self.shared.is_over.load(Ordering::Acquire)
     }
@@ -393,12 +401,18 @@ impl Shared {
     /// Lets other processes write, unless somebody is at it.
     fn give_back(&self) {
         if let Some(mut desk) = self.desk() {
-            // Said where nobody can say otherwise meanwhile.
-            self.are_alone.store(false, Ordering::SeqCst);
             if let Some(desk) = desk.as_mut() {
                 desk.give_back();
             }
+            // Said where nobody can say otherwise meanwhile.
+            self.are_alone.store(false, Ordering::SeqCst);
         }
+    }
+
+    /// Whoever writes says that they keep others out before they say that they are done.
+    fn is_unsealed(&self) -> bool {
+        let ended = self.ended.load(Ordering::SeqCst);
+        self.begun.load(Ordering::SeqCst) != ended || self.are_alone.load(Ordering::SeqCst)
     }
 
     fn wake_thread(&self) {
@@ -457,9 +471,12 @@ impl Shared {
         }
     }
 
-    /// Whether somebody is about to write. They may be kept from it by whatever else runs on their thread.
+    /// Whether somebody is about to write, who may be kept from it by whatever else runs on their thread, or
+    /// keeps others out.
     fn is_at_it(&self) -> bool {
-        self.is_coming.load(Ordering::SeqCst) || !lock(&self.waiting).is_empty()
+        self.is_coming.load(Ordering::SeqCst)
+            || self.are_alone.load(Ordering::SeqCst)
+            || !lock(&self.waiting).is_empty()
     }
 
     fn take(&self, which: impl Fn(&Job) -> bool) -> Vec<Job> {

@@ -36,10 +36,11 @@ impl Journal {
             adopt(&now.file, key, head)?;
             now = self.file.now()?;
         }
-        if now.length > head.length {
+        let ends_inside = !ends_a_line(&now.file, head.length.min(now.length))?;
+        if now.length > head.length && !ends_inside {
             self.set_aside(&now.file, head.length)?;
-        }
-        if now.length < head.length {
+        } else if now.length != head.length {
+            // It was cut, or somebody wrote between our lines.
             head.length = now.length;
             if !ends_a_line(&now.file, now.length)? {
                 io::Write::write_all(&mut &*now.file, b"\n")?;

@@ -47,6 +47,7 @@ pub fn verify(place: &Place) -> io::Result<Report> {
     };
     for (name, file) in scene.files() {
         match file {
+            Ok(Some(file)) if name == CURRENT => walk.file(&name, file.take(scene.length))?,
             Ok(Some(file)) => walk.file(&name, file)?,
             Err(err) => walk.problem(&name, 0, walk.next(), &format!("it cannot be read: {err}")),
             // A file that has just been begun may not be there yet.
@@ -101,6 +102,8 @@ struct Scene {
     head: Head,
     full: Vec<PathBuf>,
     current: io::Result<Option<File>>,
+    /// Of the current file: what is written after this moment is nobody's business.
+    length: u64,
 }
 
 impl Scene {
@@ -177,6 +180,7 @@ impl Scene {
             key,
             head,
             current,
+            length,
         }))
     }
 
@@ -210,7 +214,7 @@ struct Walk {
 }
 
 impl Walk {
-    fn file(&mut self, name: &str, file: File) -> io::Result<()> {
+    fn file(&mut self, name: &str, file: impl Read) -> io::Result<()> {
         let mut reader = BufReader::with_capacity(1 << 20, file);
         let mut line = Vec::with_capacity(LONGEST_LINE);
         for number in 1.. {

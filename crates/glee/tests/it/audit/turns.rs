@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Write;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -147,4 +148,68 @@ fn ad_06_killed_while_a_turn_begins_a_new_file() {
     scene.glee(&["run", "touch"]);
     let output = scene.glee(&["audit", "verify"]);
     assert!(output.status.success(), "{}", stdout(&output));
+}
+
+/// What is written after it began to look is not held against what it saw.
+#[test]
+fn ad_02_a_journal_is_whole_while_it_is_written() {
+    let books = Books::with(2_000);
+    let audit = books.audit();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let flood = scope.spawn(|| {
+            let runtime = tokio::runtime::Runtime::new().unwrap();
+            runtime.block_on(keep_coming(&audit, |_| !is_over.load(Ordering::Relaxed)))
+        });
+        let reports: Vec<_> = (0..10).map(|_| books.verify()).collect();
+        is_over.store(true, Ordering::Relaxed);
+        flood.join().unwrap();
+        for report in reports {
+            assert!(report.problems.is_empty(), "{:?}", report.problems);
+            assert!(report.notes.is_empty(), "{:?}", report.notes);
+        }
+    });
+}
+
+/// What somebody writes between our lines costs no line of ours.
+#[test]
+fn ad_02_what_others_add_during_a_turn_takes_nothing_with_it() {
+    let books = Books::new();
+    let audit = books.audit();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let mut count = 0;
+    for _ in 0..10 {
+        count += runtime.block_on(async {
+            let before = keep_coming(&audit, |count| count < 20).await;
+            let mut file = fs::File::options()
+                .append(true)
+                .open(books.journal())
+                .unwrap();
+            file.write_all(b"x\n").unwrap();
+            before + keep_coming(&audit, |count| count < 20).await
+        });
+        // Whoever looks waits until the turn is over.
+        books.verify();
+    }
+    books.record(&audit, 1);
+    let whole = books
+        .lines()
+        .iter()
+        .filter(|it| it.ends_with("\"}") && it.starts_with("{\"seq\":"))
+        .count();
+    assert_eq!(whole as u64, count + 1);
+    assert!(!books.verify().problems.is_empty());
+}
+
+/// Whoever ends in good order leaves nothing unsealed.
+#[test]
+fn a_server_that_ends_seals_what_it_wrote() {
+    for _ in 0..long(5, 50) {
+        let scene = scene();
+        let mut client = Client::start(&scene);
+        client.ask_all(60, "touch", &json!({"note": 1}));
+        client.end();
+        let output = scene.glee(&["audit", "verify"]);
+        assert_eq!(stdout(&output), "60 events, chain whole\n");
+    }
 }
