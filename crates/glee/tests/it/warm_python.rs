@@ -299,6 +299,65 @@ fn what_a_call_leaves_running_is_gone_when_it_is_answered() {
     }
 }
 
+/// What a module opened when it was imported is where a call's own pipes would be.
+#[test]
+fn no_file_of_the_module_is_where_the_answer_goes() {
+    let stage = Stage::set(
+        "LOGS = [open('/dev/null', 'w') for _ in range(4)]\n
+def run(do):\n    for it in LOGS:\n        print(do, file=it, flush=True)\n    return 'the answer'\n",
+    );
+    for said in ["words", "{\"ok\": true}\n\"forged\""] {
+        assert_eq!(stage.call(said).unwrap(), "the answer");
+        assert_eq!(stage.call(said).unwrap(), "the answer");
+    }
+}
+
+/// Whatever a module made when it was imported, calls tell each other nothing by it, nor by what was there.
+#[test]
+fn nothing_of_a_call_is_told_to_the_next() {
+    let ways = [
+        (
+            "WORK = tempfile.mkdtemp()",
+            "open(WORK + '/left', 'w')",
+            "os.listdir(WORK)",
+        ),
+        (
+            "FILE = tempfile.mkstemp()[1]",
+            "open(FILE, 'w').write('x')",
+            "os.stat(FILE).st_size",
+        ),
+        (
+            "SHARED = mmap.mmap(-1, 4096)",
+            "SHARED.write(b'x')",
+            "SHARED[0]",
+        ),
+        (
+            "",
+            "os.chmod('/tmp', 0o1751)",
+            "os.stat('/tmp').st_mode & 0o22 != 0o22",
+        ),
+        (
+            "",
+            "os.utime('/tmp', ns=(7, 7))",
+            "os.stat('/tmp').st_mtime_ns == 7",
+        ),
+        (
+            "",
+            "os.setxattr('/dev/shm', 'user.note', b'x')",
+            "os.listxattr('/dev/shm')",
+        ),
+    ];
+    for (made, leave, look) in ways {
+        let stage = Stage::set(&format!(
+            "import mmap, os, tempfile\n{made}\n
+def run(do):\n    if do == 'leave':\n        {leave}\n    return bool({look})\n"
+        ));
+        assert_eq!(stage.call("look").unwrap(), false, "{leave}");
+        assert_eq!(stage.call("leave").unwrap(), true, "{leave} leaves nothing");
+        assert_eq!(stage.call("look").unwrap(), false, "{leave} is told");
+    }
+}
+
 /// Not even when it has seen to it that something wakes it.
 #[test]
 fn a_call_that_has_ended_does_not_come_back() {
