@@ -99,10 +99,7 @@ pub(super) struct Usage {
 
 impl Tree {
     pub(super) fn usage(self) -> Usage {
-        let (ticks, page) = (
-            rustix::param::clock_ticks_per_second(),
-            rustix::param::page_size() as u64,
-        );
+        let (ticks, page) = (constant(libc::_SC_CLK_TCK), constant(libc::_SC_PAGESIZE));
         let mut total = Usage::default();
         let mut spent = 0;
         for (_, stat) in self.members() {
@@ -150,6 +147,14 @@ impl Tree {
             }
         }
     }
+}
+
+/// A constant of the system, from the C library, which was given it at the start. rustix reads `/proc/self/auxv` for it on
+/// kernels before 6.4 and panics when it may not, as in a process that hides its memory.
+fn constant(name: libc::c_int) -> u64 {
+    // SAFETY: takes a number and touches no memory of ours.
+    let value = unsafe { libc::sysconf(name) };
+    u64::try_from(value).expect("every system has it")
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
