@@ -60,6 +60,19 @@ impl Client {
             .unwrap();
     }
 
+    /// The same, again and again, as long as there is somebody who answers.
+    pub(super) fn ask_until_it_ends(&mut self, count: usize, tool: &str, arguments: &Value) {
+        let calls = (1..=count).map(|id| format!("{}\n", call(id, tool, arguments)));
+        let calls: String = calls.collect();
+        while self.stdin.write_all(calls.as_bytes()).is_ok() {
+            for _ in 0..count {
+                if self.lines.next().is_none() {
+                    return;
+                }
+            }
+        }
+    }
+
     pub(super) fn next(&mut self) -> String {
         self.lines.next().unwrap().unwrap()
     }
