@@ -4,28 +4,21 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{House, absent, crash::scattered, tool, zip};
-use crate::mcp::server::{Served, home};
+use crate::mcp::server::{Served, in_project};
 use crate::support::{GLEE, Scene, is_long, long, stderr, stdout};
 
 /// `glee serve` in a project whose `.glee` is a file system of its own, which is gone with it.
 fn on_a_small_disk(scene: &Scene, options: &str) -> (House, PathBuf) {
     let script = "mount -t tmpfs -o \"$1\" tmpfs .glee && mkdir .glee/tools && exec \"$2\" serve --listen 127.0.0.1:0";
     let mut command = Command::new("unshare");
-    command
-        .args(["-Urm", "sh", "-c", script, "sh", options, GLEE])
-        .current_dir(&scene.root)
-        .env_clear()
-        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-        .env("HOME", home(scene))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut served = Served::begin(&mut command);
+    command.args(["-Urm", "sh", "-c", script, "sh", options, GLEE]);
+    let mut served = Served::begin(in_project(&mut command, scene));
     served.token = Some(
         fs::read_to_string(served.token_file())
             .unwrap()

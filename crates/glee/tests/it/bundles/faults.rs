@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{House, absent, open, tool, user, zip};
-use crate::mcp::server::{Served, home};
+use crate::mcp::server::{Served, in_project};
 use crate::support::{GLEE, Scene, long, stderr};
 
 const CALLS: &[&str] = &[
@@ -33,7 +33,7 @@ const FAULTS: &[&str] = &[
 const ONE: Uuid = Uuid::from_u128(0x018faf50_b7b6_7a01_9a05_a22a6e0af101);
 const TWO: Uuid = Uuid::from_u128(0x018faf50_b7b6_7a01_9a05_a22a6e0af102);
 
-fn strace(log: &Path, calls: &str) -> Command {
+pub(super) fn strace(log: &Path, calls: &str) -> Command {
     let mut command = Command::new("strace");
     command
         .args(["-f", "-e", "signal=none", "-e"])
@@ -216,15 +216,8 @@ fn struck_server(
     for file in files {
         command.arg("-P").arg(file);
     }
-    command
-        .args([GLEE, "serve", "--listen", "127.0.0.1:0"])
-        .current_dir(&scene.root)
-        .env_clear()
-        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-        .env("HOME", home(scene))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    Served::begin(&mut command)
+    command.args([GLEE, "serve", "--listen", "127.0.0.1:0"]);
+    Served::begin(in_project(&mut command, scene))
 }
 
 /// What a server answers, if it lives to.

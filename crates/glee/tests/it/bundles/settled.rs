@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::faults::strace;
 use super::{House, absent, tool, zip};
-use crate::mcp::server::{Served, eventually, home};
+use crate::mcp::server::{Served, eventually, in_project};
 use crate::support::{GLEE, Scene};
 
 const CALLS: &str = "?open,openat,write,pwrite64,writev,ftruncate,sendto,fsync,fdatasync,?mkdir,mkdirat,?rename,?renameat,\
@@ -162,20 +162,11 @@ fn calls(log: &str) -> Vec<String> {
 
 /// A server whose calls are written down.
 fn watched(scene: &Scene, log: &Path) -> Served {
-    let mut command = Command::new("strace");
+    let mut command = strace(log, CALLS);
     command
-        .args(["-f", "-D", "-y", "-s", "0", "-e", "signal=none", "-e"])
-        .arg(format!("trace={CALLS}"))
-        .arg("-o")
-        .arg(log)
-        .args([GLEE, "serve", "--listen", "127.0.0.1:0"])
-        .current_dir(&scene.root)
-        .env_clear()
-        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-        .env("HOME", home(scene))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    Served::begin(&mut command)
+        .args(["-D", "-y", "-s", "0"])
+        .args([GLEE, "serve", "--listen", "127.0.0.1:0"]);
+    Served::begin(in_project(&mut command, scene))
 }
 
 /// `DU-01`: each step of each change, in the order in which the disk must have them.

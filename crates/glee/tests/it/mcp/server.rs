@@ -20,15 +20,19 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// The binary, with nothing of the test's own environment but the PATH.
 pub(crate) fn command(scene: &Scene, args: &[&str]) -> Command {
     let mut command = Command::new(GLEE);
+    in_project(command.args(args), scene);
     command
-        .args(args)
+}
+
+/// A command in the root of a project, with nothing of the test's own environment but the PATH.
+pub(crate) fn in_project<'a>(command: &'a mut Command, scene: &Scene) -> &'a mut Command {
+    command
         .current_dir(&scene.root)
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
         .env("HOME", home(scene))
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    command
+        .stderr(Stdio::piped())
 }
 
 /// A home of its own, so that tokens and the like are not shared with the machine's user.
