@@ -28,6 +28,10 @@ use tokio::net::{TcpListener, TcpStream};
 
 use echo::Echo;
 
+/// As glee's own binary has it, and every server here.
+#[global_allocator]
+static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const ROUNDS: usize = 20;
 const CALLS: usize = 200;
 

@@ -21,6 +21,10 @@ use std::time::{Duration, Instant};
 use client::{Client, LIST, Request};
 use serde_json::Value;
 
+/// As glee's own binary has it, and every server here.
+#[global_allocator]
+static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const GLEE: &str = env!("CARGO_BIN_EXE_glee");
 const FASTMCP: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),

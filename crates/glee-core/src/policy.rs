@@ -136,15 +136,16 @@ pub struct Verdict {
 
 /// What the rules that do not simply allow the call say, in their order.
 pub fn objections(rules: &[Box<dyn Rule>], case: &Case<'_>) -> Vec<Verdict> {
-    let verdicts = rules.iter().map(|rule| Verdict {
-        rule: rule.name().to_owned(),
-        decision: rule.judge(case).unwrap_or_else(|err| Decision::Deny {
+    let verdict = |rule: &Box<dyn Rule>| {
+        let decision = rule.judge(case).unwrap_or_else(|err| Decision::Deny {
             reason: format!("the rule `{}` could not decide: {err}", rule.name()),
-        }),
-    });
-    verdicts
-        .filter(|it| it.decision != Decision::Allow)
-        .collect()
+        });
+        (decision != Decision::Allow).then(|| Verdict {
+            rule: rule.name().to_owned(),
+            decision,
+        })
+    };
+    rules.iter().filter_map(verdict).collect()
 }
 
 /// The strictest of them; the first one among equals.

@@ -77,7 +77,7 @@ impl Redactor {
     }
 
     pub fn value(&self, value: Value) -> Value {
-        if self.search.is_none() {
+        if self.is_idle() {
             return value;
         }
         match value {
@@ -101,6 +101,9 @@ impl Redactor {
     }
 
     pub fn map(&self, map: Map<String, Value>) -> Map<String, Value> {
+        if self.is_idle() {
+            return map;
+        }
         map.into_iter()
             .map(|(key, value)| (self.text(key), self.value(value)))
             .collect()

@@ -483,7 +483,8 @@ impl App {
         let _running = self.running.begin();
         let cancel = self.running.or_stopped(call.cancel);
         let call = Call { cancel, ..call };
-        self.runtime.invoke(invocation(call)).await
+        // Every surface holds this within futures of its own, which are moved at their full size.
+        Box::pin(self.runtime.invoke(invocation(call))).await
     }
 
     /// Takes back the calls that run, and waits until their ends are recorded.

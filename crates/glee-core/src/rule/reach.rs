@@ -1,6 +1,8 @@
 //! What a call would run and touch, by what its tool is and by what its inputs are called.
 
+use std::collections::HashMap;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
 
@@ -74,6 +76,13 @@ pub const INPUTS: &[(Meaning, &[&str])] = &[
     ),
     (Meaning::Address, &["url", "uri"]),
 ];
+
+/// The same, by name.
+static MEANINGS: LazyLock<HashMap<&str, Meaning>> = LazyLock::new(|| {
+    let named =
+        |(meaning, names): &'static (Meaning, &[&str])| names.iter().map(|it| (*it, *meaning));
+    INPUTS.iter().flat_map(named).collect()
+});
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meaning {
@@ -268,10 +277,7 @@ fn meaning(name: &str) -> Option<Meaning> {
         .filter(|c| !matches!(c, '_' | '-'))
         .map(|c| c.to_ascii_lowercase())
         .collect();
-    INPUTS
-        .iter()
-        .find(|(_, names)| names.contains(&folded.as_str()))
-        .map(|(meaning, _)| *meaning)
+    MEANINGS.get(folded.as_str()).copied()
 }
 
 /// Languages that are not read. A word that is none of them may be anything, and the line is read.

@@ -28,7 +28,7 @@ use glee_core::permission::absolute;
 use glee_core::port::{Executor, Later, Ready};
 use glee_core::shape::Raw;
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use http::HttpExec;
 use place::Place;
@@ -123,9 +123,16 @@ impl Executors {
         call: &Admitted,
         run: impl Future<Output = Result<Raw, Failure>>,
     ) -> Result<Raw, Failure> {
-        let _turn = tokio::select! {
-            // Mostly it comes at once, and the clock need not be set.
-            biased;
+        // Mostly it comes at once.
+        let _turn = match self.turns.try_acquire() {
+            Ok(turn) => turn,
+            Err(_) => self.turn(call).await?,
+        };
+        run.await
+    }
+
+    async fn turn(&self, call: &Admitted) -> Result<SemaphorePermit<'_>, Failure> {
+        let turn = tokio::select! {
             turn = self.turns.acquire() => turn,
             () = tokio::time::sleep(call.timeout()) => {
                 let why = "too many calls are under way already, and none ended in time";
@@ -136,7 +143,7 @@ impl Executors {
                 return Err(Failure::new(FailureKind::Cancelled, why));
             }
         };
-        run.await
+        turn.map_err(|_| Failure::new(FailureKind::Internal, "no turn is given any more"))
     }
 }
 

@@ -100,8 +100,7 @@ impl Server {
             chosen.tool.clone_from(&spec.name);
         }
         let is_task = is_task(spec.as_deref(), &context)?;
-        let args = Value::Object(chosen.args.clone());
-        let purpose = seal::purpose(&caller.name, &chosen.tool, &args);
+        let purpose = seal::purpose(&caller.name, &chosen.tool, &chosen.args);
         let (answers, approved) = self.answers(&purpose, asked.responses, asked.state)?;
         let line = Arc::new(self.line(&context, answers, approved));
         if is_task {

@@ -14,6 +14,7 @@ mod definition;
 mod line;
 mod listed;
 mod meta;
+mod outlet;
 mod prompt;
 mod resource;
 mod result;
@@ -51,7 +52,6 @@ use crate::surface::principal::Principal;
 use crate::surface::turnstile::Turnstile;
 use crate::watch::Change;
 pub(super) use definition::all as definitions;
-pub use listed::Outlet;
 use listed::StandIn;
 use result::Shelf;
 use seal::Seals;
@@ -130,6 +130,11 @@ impl Server {
     pub fn announce(&self, change: &Change) {
         // Nobody may be listening.
         let _ = self.shared.changes.send(change.clone());
+    }
+
+    /// Whether no call is under way.
+    fn is_idle(&self) -> bool {
+        self.shared.calls.is_empty()
     }
 
     /// What clients are shown of the tools there are now.
@@ -251,7 +256,9 @@ impl ServerHandler for Server {
         if let Err(failure) = self.principal(&context).need(Scope::InvokeTool) {
             return Ok(result::error(&failure, &self.shelf(&caller)).into());
         }
-        answered(self.call(params, context), || {
+        // Whatever a request may come to is moved about, and copied, at its full size.
+        let call = Box::pin(self.call(params, context));
+        answered(call, || {
             Ok(result::error(&broken(), &self.shelf(&caller)).into())
         })
         .await
@@ -273,7 +280,8 @@ impl ServerHandler for Server {
         params: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        answered(self.prompt(params, context), || Err(protocol(broken()))).await
+        let prompt = Box::pin(self.prompt(params, context));
+        answered(prompt, || Err(protocol(broken()))).await
     }
 
     async fn list_resources(

@@ -10,7 +10,6 @@ use rmcp::model::{
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
-use serde_json::Value;
 
 use super::{Server, protocol, result, seal};
 
@@ -47,7 +46,7 @@ impl Server {
         let prompt = snapshot.find_prompt(&params.name).map_err(protocol)?;
         let args = params.arguments.unwrap_or_default();
         let named = format!("prompt {}", prompt.name);
-        let purpose = seal::purpose(&caller.name, &named, &Value::Object(args.clone()));
+        let purpose = seal::purpose(&caller.name, &named, &args);
         let (answers, _) = self.answers(&purpose, params.input_responses, params.request_state)?;
         let line = Arc::new(self.line(&context, answers, None));
         let rendered = prompt.render(args, &*line).await;

@@ -5,10 +5,11 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use data_encoding::HEXLOWER;
+use glee_core::json;
 use rmcp::ErrorData;
 use rmcp::model::{RequestStateCodec, SealOptions};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
@@ -84,9 +85,9 @@ impl Seals {
 }
 
 /// Who calls what, with which arguments.
-pub(super) fn purpose(caller: &str, what: &str, args: &Value) -> String {
+pub(super) fn purpose(caller: &str, what: &str, args: &Map<String, Value>) -> String {
     let mut hash = Sha256::new();
-    for part in [caller, what, &args.to_string()] {
+    for part in [caller, what, &json::canonical_object(args)] {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);
     }

@@ -8,12 +8,16 @@ use rmcp::ServiceExt;
 use rmcp::service::ServerInitializeError;
 use rmcp::transport::io::stdio_pipes;
 
-use super::{Outlet, Server};
+use super::Server;
+use super::outlet::Outlet;
 use crate::app::App;
 use crate::surface::principal::Principal;
 
 /// A clock that is set to ring within this needs no setting for a call that may take longer.
 const BEAT: Duration = Duration::from_secs(1);
+
+/// How long a client may take to read the last answers.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// Serves the project's tools until the client goes.
 pub async fn serve(app: Arc<App>) -> anyhow::Result<()> {
@@ -21,7 +25,8 @@ pub async fn serve(app: Arc<App>) -> anyhow::Result<()> {
     let tell = server.clone();
     let _watching = app.watch(move |change| tell.announce(change))?;
     let (from, to) = stdio_pipes();
-    let to = Outlet::new(to, server.clone());
+    let (to, drain) = Outlet::new(to, server.clone());
+    let drained = tokio::spawn(drain.run());
     let running = match server.serve((from, to)).await {
         Ok(running) => running,
         // A client that goes before it has said hello leaves nothing undone.
@@ -34,6 +39,8 @@ pub async fn serve(app: Arc<App>) -> anyhow::Result<()> {
         }
         never = beat() => match never {},
     }
+    // A client that is gone, or does not read what it asked for, is not waited for.
+    let _ = tokio::time::timeout(LAST_WORDS, drained).await;
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -73,6 +73,12 @@ pub(crate) struct Pipes {
 
 impl Pipes {
     pub(crate) fn start(scene: &Scene) -> Pipes {
+        Pipes::start_and_read_later(scene).0
+    }
+
+    /// Nothing that the server says is read before the second of these is dropped.
+    pub(crate) fn start_and_read_later(scene: &Scene) -> (Pipes, Sender<()>) {
+        let (later, waits) = channel::<()>();
         let mut child = command(scene, &["mcp"])
             .stdin(Stdio::piped())
             .spawn()
@@ -80,18 +86,20 @@ impl Pipes {
         let (sender, messages) = channel();
         let stdout = child.stdout.take().unwrap();
         std::thread::spawn(move || {
+            let _ = waits.recv();
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
                 if sender.send(line).is_err() {
                     return;
                 }
             }
         });
-        Pipes {
+        let pipes = Pipes {
             stdin: child.stdin.take(),
             said: drain(child.stderr.take().unwrap()),
             messages,
             child,
-        }
+        };
+        (pipes, later)
     }
 
     /// A server that has been through the handshake.

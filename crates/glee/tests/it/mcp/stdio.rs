@@ -276,6 +276,30 @@ fn a_new_tool_is_told_of() {
     assert!(tools.iter().any(|it| it["name"] == "fresh"), "{listed}");
 }
 
+/// What fits into the pipe is in it, and the rest waits. An answer that comes meanwhile must not be what the
+/// rest waits for.
+#[test]
+fn a_client_that_reads_late_gets_every_answer() {
+    let scene = scene();
+    let (mut pipes, later) = Pipes::start_and_read_later(&scene);
+    pipes.send(&initialize("2025-11-25"));
+    pipes.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    let text = "x".repeat(60_000);
+    let log = scene.root.join(".glee/audit/tools.log");
+    for id in 1..=3 {
+        pipes.send(&echo(id, &text));
+        eventually("the tool has run", || {
+            let log = std::fs::read_to_string(&log).unwrap_or_default();
+            log.matches("TOOL_EXECUTED").count() as i64 == id
+        });
+    }
+    drop(later);
+    pipes.answer(&json!(0));
+    for id in 1..=3 {
+        assert_eq!(echoed(&pipes.receive()), (id, text.clone()));
+    }
+}
+
 /// Lists are written in pieces, between which no other answer may come.
 #[test]
 fn many_lists_at_once_are_whole() {
