@@ -12,6 +12,7 @@ use super::cgroup::{self, Cgroup};
 use super::gate::Gate;
 use super::gatekeeper;
 use super::grants::{Access, settle};
+use super::kernel;
 use super::landlock::{self, Held, ScratchRule};
 use super::launcher::{Helper, keep_wardens};
 use super::limits::{self, Counted};
@@ -262,10 +263,16 @@ pub(super) fn landlocked(control: Control, setup: &Setup) -> io::Result<()> {
     limits::apply(&profile.limits, counted)?;
     privileges::no_new_privileges()?;
     let reached_before = signals_reach_glee();
-    report.of(
-        Layer::Landlock,
-        held(landlock::restrict(profile, ScratchRule::None)),
-    );
+    let landlocked = held(landlock::restrict(profile, ScratchRule::None));
+    let helped = Helped::ByLandlock {
+        version: landlocked
+            .as_ref()
+            .ok()
+            .and_then(|()| kernel::landlock())
+            .unwrap_or_default(),
+        warden: std::process::id(),
+    };
+    report.of(Layer::Landlock, landlocked);
     // Seen and not inferred, because a signal to everybody depends on it.
     let tree = if reached_before && !signals_reach_glee() {
         Tree::Scoped
@@ -274,7 +281,7 @@ pub(super) fn landlocked(control: Control, setup: &Setup) -> io::Result<()> {
     };
     privileges::drop_capabilities()?;
     privileges::hide_memory()?;
-    let filtered = seccomp::restrict(&profile.network, Helped::ByNobody, Gatekeeper::Absent);
+    let filtered = seccomp::restrict(&profile.network, helped, Gatekeeper::Absent);
     let filtered = filtered.map(drop).map_err(|err| err.to_string());
     let network = match profile.network {
         Network::None => filtered.clone(),
