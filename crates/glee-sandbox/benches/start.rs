@@ -21,6 +21,7 @@ fn main() {
         read: vec![],
         write: vec![],
         protect: vec![],
+        absent: vec![],
         hide: vec![],
         limits: Limits::default(),
     };

@@ -74,7 +74,8 @@ impl Layer {
 /// What the kernel offers to hold a child with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kernel {
-    /// The version of Landlock's rules; signals and abstract sockets are held from 6 on.
+    /// The version of Landlock's rules: files can be cut only by who may write them from 3 on, and signals and abstract
+    /// sockets are held from 6 on. The filter holds some of it before.
     pub landlock: Option<u32>,
     /// The version of control groups that can be used.
     pub cgroup: Option<u8>,

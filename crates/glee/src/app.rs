@@ -85,7 +85,8 @@ pub enum OpenError {
 /// How long one example of a tool may take that nobody has approved; a person waits meanwhile.
 const TRIAL: Duration = Duration::from_secs(10);
 
-/// How long a command that is over waits for a collector.
+/// How long a command that is over waits for a collector. One that is far away takes some tenths of a second to be reached
+/// at all, with TLS; waiting for less would lose all it should be told, and one that hangs is the exception, and warned of.
 const AT_THE_END: Duration = Duration::from_secs(1);
 
 /// A project, ready to run its tools.

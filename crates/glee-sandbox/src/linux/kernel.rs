@@ -1,4 +1,5 @@
-//! What the kernel offers, for people to read. Nothing is decided by it: what holds is found by trying.
+//! What the kernel offers, for people to read. What holds is found by trying; only what an older Landlock does not know,
+//! and a filter holds in its place, goes by the version.
 
 use super::cgroup;
 use crate::Kernel;
@@ -14,7 +15,7 @@ impl Kernel {
     }
 }
 
-fn landlock() -> Option<u32> {
+pub(super) fn landlock() -> Option<u32> {
     // SAFETY: with this flag the call takes no memory and only tells a number.
     let version = unsafe {
         libc::syscall(

@@ -46,7 +46,10 @@ enum Rule {
         flags: u32,
         mode: u32,
         bits: u32,
+        cuts: Cuts,
     },
+    /// Sends a signal: refused to everybody at once, and to this process and its group.
+    Spares(u32),
     /// `socketpair`: unix sockets, and none that can still be told another destination.
     Pairs,
     /// `socket`: these families, streams and datagrams only.
@@ -55,12 +58,29 @@ enum Rule {
     },
 }
 
+/// Whether a file can be cut by who opens it without writing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cuts {
+    HeldElsewhere,
+    OnlyToWrite,
+}
+
 /// Who else holds: without namespaces and read-only mounts the filter must also keep what they would.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Helped {
     ByNamespaces,
-    ByNobody,
+    ByLandlock {
+        /// Of its rules; 0 where there are none. What an older one does not know, the filter holds as far as it can.
+        version: u32,
+        /// The process that sees to the end of the tree.
+        warden: u32,
+    },
 }
+
+/// From this version on Landlock holds back who would cut a file.
+const HOLDS_CUTS: u32 = 3;
+/// From this version on it holds back signals.
+const HOLDS_SIGNALS: u32 = 6;
 
 /// Whether somebody is there to be asked about destinations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -242,6 +262,27 @@ const MODES: &[(c_long, u32)] = &[
     (libc::SYS_creat, 1),
 ];
 
+/// Calls that send a signal to the process that their first argument names. Programs need them for their own children,
+/// and a filter does not know whose child a number is.
+const SIGNALS: &[c_long] = &[
+    libc::SYS_kill,
+    libc::SYS_tkill,
+    libc::SYS_tgkill,
+    libc::SYS_rt_sigqueueinfo,
+    libc::SYS_rt_tgsigqueueinfo,
+];
+
+/// As the first argument of kill: whomever the caller may reach.
+const EVERYBODY: u32 = u32::MAX;
+
+/// These name the process that a descriptor signals later, one of them in memory where a filter cannot look.
+const OWNERS: &[u32] = &[libc::F_SETOWN.cast_unsigned(), F_SETOWN_EX];
+
+const TRUNCATE: u32 = libc::O_TRUNC.cast_unsigned();
+const ACCESS: u32 = libc::O_ACCMODE.cast_unsigned();
+const TO_WRITE: u32 = libc::O_WRONLY.cast_unsigned();
+const TO_READ_AND_WRITE: u32 = libc::O_RDWR.cast_unsigned();
+
 /// O_CREAT and the bit that makes O_TMPFILE; without them a mode means nothing and may be anything.
 const CREATE: u32 = (libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY)).cast_unsigned();
 
@@ -257,6 +298,9 @@ const TIOCSTI: u32 = 0x5412;
 const TIOCLINUX: u32 = 0x541c;
 const FS_IOC_SETFLAGS: u32 = 0x4008_6602;
 const FS_IOC_FSSETXATTR: u32 = 0x401c_5820;
+const FIOSETOWN: u32 = 0x8901;
+const SIOCSPGRP: u32 = 0x8902;
+const F_SETOWN_EX: u32 = 15;
 
 const INET: u32 = libc::AF_INET.cast_unsigned();
 const INET6: u32 = libc::AF_INET6.cast_unsigned();
@@ -292,6 +336,17 @@ fn rules(network: &Network, helped: Helped, gatekeeper: Gatekeeper) -> BTreeMap<
             },
         );
     }
+    let cuts = match helped {
+        Helped::ByLandlock {
+            version: ..HOLDS_CUTS,
+            ..
+        } => Cuts::OnlyToWrite,
+        Helped::ByLandlock { .. } | Helped::ByNamespaces => Cuts::HeldElsewhere,
+    };
+    if cuts == Cuts::OnlyToWrite {
+        // By a name, which a filter cannot judge. By a descriptor is another call, and takes one that writes.
+        rules.insert(libc::SYS_truncate, Rule::Refuse(EPERM));
+    }
     for (call, flags, mode) in OPENS {
         rules.insert(
             *call,
@@ -299,6 +354,7 @@ fn rules(network: &Network, helped: Helped, gatekeeper: Gatekeeper) -> BTreeMap<
                 flags: *flags,
                 mode: *mode,
                 bits: SET_ID,
+                cuts,
             },
         );
     }
@@ -335,7 +391,7 @@ fn rules(network: &Network, helped: Helped, gatekeeper: Gatekeeper) -> BTreeMap<
     }
     rules.insert(libc::SYS_socket, Rule::Sockets { families });
     let mut ioctls: &[u32] = &[TIOCSTI, TIOCLINUX];
-    if helped == Helped::ByNobody {
+    if let Helped::ByLandlock { version, warden } = helped {
         rules.extend(
             METADATA
                 .iter()
@@ -343,6 +399,26 @@ fn rules(network: &Network, helped: Helped, gatekeeper: Gatekeeper) -> BTreeMap<
                 .map(|call| (*call, Rule::Refuse(EPERM))),
         );
         ioctls = &[TIOCSTI, TIOCLINUX, FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR];
+        if version < HOLDS_SIGNALS {
+            rules.extend(SIGNALS.iter().map(|call| (*call, Rule::Spares(warden))));
+            // It names a descriptor, behind which the warden could be; without it programs use kill.
+            rules.insert(libc::SYS_pidfd_send_signal, Rule::Refuse(ENOSYS));
+            rules.insert(
+                libc::SYS_fcntl,
+                Rule::Unless {
+                    argument: 1,
+                    values: OWNERS,
+                },
+            );
+            ioctls = &[
+                TIOCSTI,
+                TIOCLINUX,
+                FS_IOC_SETFLAGS,
+                FS_IOC_FSSETXATTR,
+                FIOSETOWN,
+                SIOCSPGRP,
+            ];
+        }
     }
     rules.insert(
         libc::SYS_ioctl,
@@ -470,15 +546,41 @@ fn leaf(rule: Rule) -> Vec<sock_filter> {
             give(libc::SECCOMP_RET_USER_NOTIF),
             allow,
         ],
-        Rule::CreatesWithout { flags, mode, bits } => vec![
-            load(argument(flags)),
-            jump(libc::BPF_JSET, CREATE, 1, 0),
-            allow,
-            load(argument(mode)),
-            jump(libc::BPF_JSET, bits, 0, 1),
+        Rule::CreatesWithout {
+            flags,
+            mode,
+            bits,
+            cuts,
+        } => {
+            let mut code = match cuts {
+                Cuts::HeldElsewhere => vec![],
+                // The fourth kind of access neither reads nor writes, asks nothing of Landlock, and cuts all the same.
+                Cuts::OnlyToWrite => vec![
+                    load(argument(flags)),
+                    jump(libc::BPF_JSET, TRUNCATE, 0, 4),
+                    and(ACCESS),
+                    jump(libc::BPF_JEQ, TO_WRITE, 2, 0),
+                    jump(libc::BPF_JEQ, TO_READ_AND_WRITE, 1, 0),
+                    refuse,
+                ],
+            };
+            code.extend([
+                load(argument(flags)),
+                jump(libc::BPF_JSET, CREATE, 1, 0),
+                allow,
+                load(argument(mode)),
+                jump(libc::BPF_JSET, bits, 0, 1),
+                refuse,
+                allow,
+            ]);
+            code
+        }
+        Rule::Spares(process) => one_of(
+            0,
+            &[EVERYBODY, process, process.wrapping_neg()],
             refuse,
             allow,
-        ],
+        ),
         // A datagram pair would take any path as the destination of a message.
         Rule::Pairs => vec![
             load(argument(0)),
@@ -581,5 +683,155 @@ fn instruction(code: u32, k: u32, jt: u8, jf: u8) -> sock_filter {
         jt,
         jf,
         k,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{File, OpenOptions};
+    use std::os::unix::fs::OpenOptionsExt;
+    use std::path::Path;
+
+    use rustix::io::Errno;
+    use rustix::process::{Pid, PidfdFlags, Signal};
+
+    use super::*;
+    use crate::linux::privileges;
+
+    /// Attaches a filter to a thread of its own, lets it act there, and tells how each act ended: 0 or its error.
+    fn under<const ACTS: usize>(
+        helped: Helped,
+        acts: impl FnOnce() -> [io::Result<()>; ACTS] + Send,
+    ) -> [i32; ACTS] {
+        let confined = || {
+            privileges::no_new_privileges().unwrap();
+            restrict(&Network::None, helped, Gatekeeper::Absent).unwrap();
+            acts().map(|it| it.err().map_or(0, |it| it.raw_os_error().unwrap()))
+        };
+        std::thread::scope(|scope| scope.spawn(confined).join().unwrap())
+    }
+
+    fn by_landlock(version: u32) -> Helped {
+        Helped::ByLandlock {
+            version,
+            warden: std::process::id(),
+        }
+    }
+
+    fn truncate(path: &Path) -> io::Result<()> {
+        let path = std::ffi::CString::new(path.as_os_str().as_encoded_bytes())?;
+        // SAFETY: the path ends with NUL.
+        match unsafe { libc::truncate(path.as_ptr(), 1) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    #[test]
+    fn what_an_old_landlock_lets_cut_the_filter_does_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let open = |access: i32| {
+            use rustix::fs::{Mode, OFlags, open};
+            let flags = OFlags::from_bits_retain((access | libc::O_TRUNC).cast_unsigned());
+            Ok(open(&path, flags, Mode::empty()).map(drop)?)
+        };
+        let cut = || {
+            [
+                truncate(&path),
+                open(libc::O_RDONLY),
+                open(libc::O_ACCMODE),
+                open(libc::O_WRONLY),
+                open(libc::O_RDWR),
+                File::create(&path).and_then(|it| it.set_len(1)),
+                OpenOptions::new()
+                    .read(true)
+                    .custom_flags(libc::O_CREAT)
+                    .open(&path)
+                    .map(drop),
+            ]
+        };
+        std::fs::write(&path, "content").unwrap();
+        for version in 0..HOLDS_CUTS {
+            assert_eq!(
+                under(by_landlock(version), cut),
+                [EPERM, EPERM, EPERM, 0, 0, 0, 0]
+            );
+        }
+        for held in [by_landlock(HOLDS_CUTS), Helped::ByNamespaces] {
+            assert_eq!(under(held, cut), [0; 7], "{held:?}");
+        }
+    }
+
+    #[test]
+    fn what_an_old_landlock_lets_signal_does_not_reach_the_warden() {
+        let me = rustix::process::getpid();
+        let mut other = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let child = Pid::from_child(&other);
+        let call = |number: c_long, first: i32, second: c_long| {
+            // SAFETY: asks whether a signal could be sent, which is what signal 0 is for, or with a null in the place
+            // of what is sent; the calls take no other memory.
+            match unsafe { libc::syscall(number, first, second, 0, 0) } {
+                -1 => Err(io::Error::last_os_error()),
+                _ => Ok(()),
+            }
+        };
+        let own = me.as_raw_pid();
+        let signal = || {
+            [
+                call(libc::SYS_kill, -1, 0),
+                call(libc::SYS_kill, own, 0),
+                call(libc::SYS_kill, -own, 0),
+                call(libc::SYS_tkill, own, 0),
+                call(libc::SYS_tgkill, own, own.into()),
+                call(libc::SYS_rt_sigqueueinfo, own, 0),
+                call(libc::SYS_rt_tgsigqueueinfo, own, own.into()),
+                rustix::process::pidfd_open(child, PidfdFlags::empty())
+                    .and_then(|it| rustix::process::pidfd_send_signal(it, Signal::CONT))
+                    .map_err(Into::into),
+                call(libc::SYS_kill, child.as_raw_pid(), 0),
+                call(libc::SYS_kill, 0, 0),
+            ]
+        };
+        let (file, socket) = (
+            File::open("/dev/null").unwrap(),
+            std::net::UdpSocket::bind("127.0.0.1:0").unwrap(),
+        );
+        let own_it = || {
+            use std::os::fd::AsRawFd as _;
+            let (file, socket) = (file.as_raw_fd(), socket.as_raw_fd());
+            [
+                call(libc::SYS_fcntl, file, libc::F_SETOWN.into()),
+                call(libc::SYS_fcntl, file, F_SETOWN_EX.into()),
+                call(libc::SYS_ioctl, socket, FIOSETOWN.into()),
+                call(libc::SYS_ioctl, socket, SIOCSPGRP.into()),
+                call(libc::SYS_fcntl, file, libc::F_GETFD.into()),
+            ]
+        };
+        // What is asked with a null in the place of memory gets so far.
+        let (fault, nobody) = (libc::EFAULT, Errno::SRCH.raw_os_error());
+        for version in 0..HOLDS_SIGNALS {
+            let helped = by_landlock(version);
+            assert_eq!(
+                under(helped, signal),
+                [
+                    EPERM, EPERM, EPERM, EPERM, EPERM, EPERM, EPERM, ENOSYS, 0, 0
+                ]
+            );
+            assert_eq!(under(helped, own_it), [EPERM, EPERM, EPERM, EPERM, 0]);
+        }
+        for held in [by_landlock(HOLDS_SIGNALS), Helped::ByNamespaces] {
+            let answers = under(held, signal);
+            assert_eq!(answers[..2], [0, 0], "{held:?}");
+            // Whether the process leads its group depends on who runs the tests.
+            assert!([0, nobody].contains(&answers[2]), "{held:?}");
+            assert_eq!(answers[3..], [0, 0, fault, fault, 0, 0, 0], "{held:?}");
+            assert_eq!(under(held, own_it), [0, fault, fault, fault, 0], "{held:?}");
+        }
+        other.kill().unwrap();
+        other.wait().unwrap();
     }
 }

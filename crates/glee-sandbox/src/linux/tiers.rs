@@ -6,12 +6,14 @@ use std::os::unix::net::UnixStream;
 
 use rustix::process::getpid;
 
+use super::absent::Absent;
 use super::bridge;
 use super::cell::{self, Scratch};
 use super::cgroup::{self, Cgroup};
 use super::gate::Gate;
 use super::gatekeeper;
-use super::grants::{Access, settle};
+use super::grants::{Access, kept_absent, settle};
+use super::kernel;
 use super::landlock::{self, Held, ScratchRule};
 use super::launcher::{Helper, keep_wardens};
 use super::limits::{self, Counted};
@@ -22,7 +24,7 @@ use super::report::{Report, refusal};
 use super::root::{self, Root};
 use super::seccomp::{self, Gatekeeper, Helped};
 use super::tree::Tree;
-use super::warden::Warden;
+use super::warden::{Around, Warden};
 use super::wire::{Control, Kind};
 use crate::{IpRange, Layer, Network, Profile, Strength, Tier};
 
@@ -37,7 +39,13 @@ pub(super) fn unconfined(control: Control, profile: &Profile) -> io::Result<()> 
                 outside: Some(limits::of_this_user()),
             },
         )?;
-        return guard(control, Tree::Adopted, profile, &strength, None, None);
+        return guard(
+            control,
+            Tree::Adopted,
+            profile,
+            &strength,
+            Around::default(),
+        );
     }
     // As root there is no user namespace of our own, and as a user there is one.
     let outside = rustix::process::getuid()
@@ -50,7 +58,13 @@ pub(super) fn unconfined(control: Control, profile: &Profile) -> io::Result<()> 
         |control, ()| {
             namespaces::show_own_proc();
             limits::apply(&profile.limits, Counted::ByNobody { outside })?;
-            guard(control, Tree::Namespace, profile, &strength, None, None)
+            guard(
+                control,
+                Tree::Namespace,
+                profile,
+                &strength,
+                Around::default(),
+            )
         },
     )
 }
@@ -176,7 +190,9 @@ fn confine(
     let mut report = Report::default();
     report.of(Layer::ProcessTree, Ok(()));
     report.of(Layer::Root, Ok(()));
-    report.of(Layer::Protect, surroundings.root.unprotected());
+    let absent = watch(profile);
+    let watched = absent.as_ref().map(drop).map_err(Clone::clone);
+    report.of(Layer::Protect, surroundings.root.unprotected().and(watched));
     report.of(
         Layer::Cgroup,
         cgroup.as_ref().map(drop).map_err(Clone::clone),
@@ -215,8 +231,11 @@ fn confine(
         Tree::Namespace,
         profile,
         &strength,
-        Some(scratch),
-        cgroup.as_ref().ok(),
+        Around {
+            scratch: Some(scratch),
+            cgroup: cgroup.as_ref().ok(),
+            absent: absent.ok().flatten(),
+        },
     )
 }
 
@@ -246,7 +265,10 @@ pub(super) fn landlocked(control: Control, setup: &Setup) -> io::Result<()> {
         Layer::Cgroup,
         cgroup.as_ref().map(drop).map_err(Clone::clone),
     );
-    let protects = settle(profile).iter().any(|it| it.1 == Access::Protected);
+    // Before the filter, which forbids to watch. Whoever moves the directory away is not seen to make anything in the next.
+    let absent = watch(profile).ok().flatten();
+    let protects = settle(profile).iter().any(|it| it.1 == Access::Protected)
+        || !kept_absent(profile).is_empty();
     let unprotected = "landlock cannot take a path out of a grant".to_owned();
     report.of(
         Layer::Protect,
@@ -262,10 +284,16 @@ pub(super) fn landlocked(control: Control, setup: &Setup) -> io::Result<()> {
     limits::apply(&profile.limits, counted)?;
     privileges::no_new_privileges()?;
     let reached_before = signals_reach_glee();
-    report.of(
-        Layer::Landlock,
-        held(landlock::restrict(profile, ScratchRule::None)),
-    );
+    let landlocked = held(landlock::restrict(profile, ScratchRule::None));
+    let helped = Helped::ByLandlock {
+        version: landlocked
+            .as_ref()
+            .ok()
+            .and_then(|()| kernel::landlock())
+            .unwrap_or_default(),
+        warden: std::process::id(),
+    };
+    report.of(Layer::Landlock, landlocked);
     // Seen and not inferred, because a signal to everybody depends on it.
     let tree = if reached_before && !signals_reach_glee() {
         Tree::Scoped
@@ -274,7 +302,7 @@ pub(super) fn landlocked(control: Control, setup: &Setup) -> io::Result<()> {
     };
     privileges::drop_capabilities()?;
     privileges::hide_memory()?;
-    let filtered = seccomp::restrict(&profile.network, Helped::ByNobody, Gatekeeper::Absent);
+    let filtered = seccomp::restrict(&profile.network, helped, Gatekeeper::Absent);
     let filtered = filtered.map(drop).map_err(|err| err.to_string());
     let network = match profile.network {
         Network::None => filtered.clone(),
@@ -288,8 +316,11 @@ pub(super) fn landlocked(control: Control, setup: &Setup) -> io::Result<()> {
         tree,
         profile,
         &report.strength(),
-        None,
-        cgroup.as_ref().ok(),
+        Around {
+            scratch: None,
+            cgroup: cgroup.as_ref().ok(),
+            absent,
+        },
     )
 }
 
@@ -301,18 +332,25 @@ fn held(result: io::Result<Held>) -> Result<(), String> {
     }
 }
 
+fn watch(profile: &Profile) -> Result<Option<Absent>, String> {
+    Absent::watch(profile).map_err(|err| {
+        format!(
+            "what must stay absent cannot be watched for (fs.inotify.max_user_instances): {err}"
+        )
+    })
+}
+
 fn guard(
     control: Control,
     tree: Tree,
     profile: &Profile,
     strength: &Strength,
-    scratch: Option<Scratch>,
-    cgroup: Option<&Cgroup>,
+    around: Around<'_>,
 ) -> io::Result<()> {
     if let Some(refusal) = refusal(profile, strength) {
         return control.send(Kind::Unavailable, &write_unavailable(&refusal), &[]);
     }
-    let mut warden = Warden::new(control, tree, profile.limits, scratch, cgroup)?;
+    let mut warden = Warden::new(control, tree, profile.limits, around)?;
     let served = warden.serve(strength);
     tree.end();
     served

@@ -25,6 +25,7 @@ mod layers;
 mod mcp;
 mod notes;
 mod properties;
+mod redirects;
 mod rules;
 mod secrets;
 mod server;

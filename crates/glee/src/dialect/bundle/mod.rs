@@ -424,12 +424,33 @@ fn calls(per_minute: Option<NonZeroU32>, at_once: Option<NonZeroU32>) -> Calls {
 }
 
 fn how<T: DeserializeOwned>(how: &Map<String, Value>, wrong: &mut Vec<Wrong>) -> Option<T> {
-    match serde_json::from_value(Value::Object(how.clone())) {
+    let mut how = Value::Object(how.clone());
+    write_whole(&mut how);
+    match serde_json::from_value(how) {
         Ok(read) => Some(read),
         Err(err) => {
             wrong.push(Wrong::new("/impl", err.to_string()));
             None
         }
+    }
+}
+
+/// Up to here every whole number is one that a double can tell from its neighbours.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
+/// All numbers of an `impl` are integers, and `5.0` is one as JSON and the published schema have it. It is kept as its
+/// author wrote it, and read as one.
+fn write_whole(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let whole = number.as_f64().filter(|it| it.fract() == 0.0);
+            if let Some(whole) = whole.filter(|it| it.abs() <= EXACT) {
+                *value = (whole as i64).into();
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(write_whole),
+        Value::Object(map) => map.values_mut().for_each(write_whole),
+        _ => {}
     }
 }
 

@@ -67,6 +67,41 @@ impl Stage {
     }
 }
 
+/// As JSON Schema counts, and as some who write JSON write every number.
+#[test]
+fn a_whole_number_is_an_integer_however_it_is_written() {
+    let stage = Stage::new();
+    let how = json!({
+        "urlTemplate": "UP/status/418", "successCodes": [200, 418.0], "timeoutMs": 5e3, "maxRetries": 0.0,
+        "maxCallsPerMinute": 60.0, "maxConcurrentCalls": 2.0, "maxResponseBytes": 1e6,
+    });
+    let (status, out) = stage.call("whole", how.clone(), json!({}), json!({"city": "x"}));
+    assert_eq!(
+        (status, &out["value"]["status"]),
+        (200, &json!(418)),
+        "{out}"
+    );
+    let at = tool(stage.bundle, "t", "whole");
+    let kept = stage.house.expect(200, &format!("GET {at}"), Value::Null);
+    for field in ["successCodes", "timeoutMs", "maxRetries"] {
+        assert_eq!(kept["impl"][field], how[field], "{kept}");
+    }
+    for (field, value) in [
+        ("timeoutMs", json!(5.5)),
+        ("timeoutMs", json!(0.0)),
+        ("timeoutMs", json!(1e300)),
+        ("successCodes", json!([200.5])),
+        ("maxRetries", json!(-1.0)),
+    ] {
+        let mut how = json!({"urlTemplate": "UP/"});
+        how[field] = value.clone();
+        let at = tool(stage.bundle, "t", "broken");
+        let body = stage.tool(how, json!({}));
+        let refused = stage.house.ask(&format!("PUT {at}"), body);
+        assert_eq!(refused.status, 400, "{field}: {value}");
+    }
+}
+
 #[test]
 fn every_field_does_what_it_says() {
     let stage = Stage::new();
