@@ -66,14 +66,12 @@ fn struck(
         .output()
         .expect("strace is needed, in a package of that name");
     let log = fs::read_to_string(log).unwrap_or_default();
-    // Each thread counts for itself.
-    let mut by_thread: BTreeMap<&str, usize> = BTreeMap::new();
-    for line in log.lines().filter(|it| it.contains('(')) {
-        *by_thread
-            .entry(line.split(' ').next().unwrap())
-            .or_default() += 1;
+    // Each thread counts for itself, and each call by its own name.
+    let mut made: BTreeMap<&str, usize> = BTreeMap::new();
+    for (call, _) in log.lines().filter_map(|it| it.split_once('(')) {
+        *made.entry(call).or_default() += 1;
     }
-    let made = by_thread.into_values().max().unwrap_or(0);
+    let made = made.into_values().max().unwrap_or(0);
     let fired = log.contains("(INJECTED)") || log.contains("killed by SIGKILL");
     (output, made, fired)
 }
