@@ -16,10 +16,6 @@ pub const PROTECTED: &[&str] = &[
     ".mcp.json",
 ];
 
-/// By these git takes its configuration and its hooks from elsewhere. They are protected as well; but what holds the
-/// place of others until they are there would be read by git.
-pub const REDIRECTS: &[&str] = &[".git/commondir", ".git/config.worktree"];
-
 /// What a grant of the whole project does not open, and one that names it does.
 pub const UNLESS_NAMED: &[&str] = &[".glee/prompts", ".glee/resources"];
 
@@ -56,8 +52,7 @@ pub const SHELL_FILES: &[&str] = &[
 /// Whether a path is one of those that a tool made by an agent may never be granted, or lies in one.
 /// Case is folded, because there are disks that fold it.
 pub fn from_agents(path: &Path, root: &Path, home: Option<&Path>) -> bool {
-    let in_project = [PROTECTED, REDIRECTS, FROM_AGENTS].into_iter().flatten();
-    let in_project = in_project.map(|it| root.join(it));
+    let in_project = PROTECTED.iter().chain(FROM_AGENTS).map(|it| root.join(it));
     let in_home = home
         .into_iter()
         .flat_map(|home| SHELL_FILES.iter().map(|it| home.join(it)));
@@ -105,8 +100,6 @@ mod tests {
             "/home/ada/p/.GLEE/tools/x",
             "/home/ada/p/.git/hooks/pre-commit",
             "/home/ada/p/.git//config",
-            "/home/ada/p/.git/commondir",
-            "/home/ada/p/.git/config.worktree",
             "/home/ada/p/./.mcp.json",
             "/home/ada/p/.vscode/tasks.json",
             "/home/ada/.bashrc",

@@ -21,7 +21,6 @@ fn main() {
         read: vec![],
         write: vec![],
         protect: vec![],
-        absent: vec![],
         hide: vec![],
         limits: Limits::default(),
     };

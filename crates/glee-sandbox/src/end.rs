@@ -12,8 +12,6 @@ pub struct End {
     pub peak_memory: u64,
     /// The limit that was hit, if one was.
     pub limit: Option<Limit>,
-    /// Whether it made what must stay absent, for which it was killed unless it had ended.
-    pub trespassed: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,9 +19,6 @@ pub struct Profile {
     pub write: Vec<PathBuf>,
     /// Never writable, creatable or replaceable, whatever `write` says.
     pub protect: Vec<PathBuf>,
-    /// Not there, and never creatable inside of `write`, where a stand-in would be taken for the thing itself. Who makes one
-    /// is killed, and what was made is put aside.
-    pub absent: Vec<PathBuf>,
     /// Neither readable nor writable, whatever the grants say. Absolute, already resolved directories.
     pub hide: Vec<PathBuf>,
     pub limits: Limits,

@@ -43,9 +43,6 @@ pub(super) fn settle(profile: &Profile) -> Vec<(PathBuf, Access)> {
             settled.insert(path.clone(), Access::Protected);
         }
     }
-    for path in kept_absent(profile) {
-        pin(&mut settled, &path, &write);
-    }
     for path in &profile.hide {
         let is_system = || system_paths(&profile.network).any(|it| path.starts_with(it));
         // A grant that lies inside of what is hidden grants nothing.
@@ -56,15 +53,6 @@ pub(super) fn settle(profile: &Profile) -> Vec<(PathBuf, Access)> {
         }
     }
     without_repetition(settled)
-}
-
-/// Which of the names that must stay absent could be made at all.
-pub(super) fn kept_absent(profile: &Profile) -> Vec<PathBuf> {
-    let under = |path: &Path, roots: &[PathBuf]| roots.iter().any(|root| path.starts_with(root));
-    let could = |it: &&PathBuf| {
-        under(it, &profile.write) && !under(it, &profile.protect) && !under(it, &profile.hide)
-    };
-    profile.absent.iter().filter(could).cloned().collect()
 }
 
 /// Makes all between a path and the grant it can be written by immovable. Whether there is such a grant.
@@ -134,7 +122,6 @@ mod tests {
             read: paths(read),
             write: paths(write),
             protect: paths(protect),
-            absent: vec![],
             hide: paths(hide),
             limits: Limits::default(),
         };

@@ -160,7 +160,6 @@ pub(super) fn write_profile(profile: &Profile) -> Result<Vec<u8>, StartError> {
         &profile.read,
         &profile.write,
         &profile.protect,
-        &profile.absent,
         &profile.hide,
     ] {
         out.number(paths.len() as u64);
@@ -200,8 +199,7 @@ fn read_profile(from: &mut Reader<'_>) -> Result<Profile, Malformed> {
         _ => return Err(Malformed),
     };
     let mut paths = || from.list(|it| it.text().map(path));
-    let (read, write, protect) = (paths()?, paths()?, paths()?);
-    let (absent, hide) = (paths()?, paths()?);
+    let (read, write, protect, hide) = (paths()?, paths()?, paths()?, paths()?);
     let limits = Limits {
         cpu: from.optional()?.map(Duration::from_nanos),
         memory: from.optional()?,
@@ -216,7 +214,6 @@ fn read_profile(from: &mut Reader<'_>) -> Result<Profile, Malformed> {
         read,
         write,
         protect,
-        absent,
         hide,
         limits,
     })
@@ -405,7 +402,6 @@ pub(super) fn write_end(end: &End, then: Then) -> Vec<u8> {
     out.number(u64::try_from(end.cpu.as_nanos()).unwrap_or(u64::MAX));
     out.number(end.peak_memory);
     out.optional(end.limit.map(|it| it as u64));
-    out.byte(end.trespassed.into());
     out.byte(then as u8);
     out.0
 }
@@ -432,11 +428,6 @@ pub(super) fn read_end(body: &[u8]) -> Result<(End, Then), Malformed> {
                 .ok_or(Malformed)
         })
         .transpose()?;
-    let trespassed = match from.byte()? {
-        0 => false,
-        1 => true,
-        _ => return Err(Malformed),
-    };
     let then = match from.byte()? {
         0 => Then::Next,
         1 => Then::Fresh,
@@ -449,7 +440,6 @@ pub(super) fn read_end(body: &[u8]) -> Result<(End, Then), Malformed> {
             cpu,
             peak_memory,
             limit,
-            trespassed,
         },
         then,
     ))
@@ -524,15 +514,14 @@ mod tests {
             file_size: memory,
             scratch_size,
         });
-        let paths = [paths(), paths(), paths(), paths(), paths()];
+        let paths = [paths(), paths(), paths(), paths()];
         (confinement, network, paths, limits).prop_map(
-            |(confinement, network, [read, write, protect, absent, hide], limits)| Profile {
+            |(confinement, network, [read, write, protect, hide], limits)| Profile {
                 confinement,
                 network,
                 read,
                 write,
                 protect,
-                absent,
                 hide,
                 limits,
             },

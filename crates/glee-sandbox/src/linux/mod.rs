@@ -4,7 +4,6 @@
 //! once per profile and running call; it makes the namespaces. The *warden* is its child, process 1 of a PID
 //! namespace and already confined; it starts the *payload*, the program that was ordered, and ends its tree.
 
-mod absent;
 mod bridge;
 mod cell;
 mod cgroup;

@@ -6,13 +6,12 @@ use std::os::unix::net::UnixStream;
 
 use rustix::process::getpid;
 
-use super::absent::Absent;
 use super::bridge;
 use super::cell::{self, Scratch};
 use super::cgroup::{self, Cgroup};
 use super::gate::Gate;
 use super::gatekeeper;
-use super::grants::{Access, kept_absent, settle};
+use super::grants::{Access, settle};
 use super::kernel;
 use super::landlock::{self, Held, ScratchRule};
 use super::launcher::{Helper, keep_wardens};
@@ -24,7 +23,7 @@ use super::report::{Report, refusal};
 use super::root::{self, Root};
 use super::seccomp::{self, Gatekeeper, Helped};
 use super::tree::Tree;
-use super::warden::{Around, Warden};
+use super::warden::Warden;
 use super::wire::{Control, Kind};
 use crate::{IpRange, Layer, Network, Profile, Strength, Tier};
 
@@ -39,13 +38,7 @@ pub(super) fn unconfined(control: Control, profile: &Profile) -> io::Result<()> 
                 outside: Some(limits::of_this_user()),
             },
         )?;
-        return guard(
-            control,
-            Tree::Adopted,
-            profile,
-            &strength,
-            Around::default(),
-        );
+        return guard(control, Tree::Adopted, profile, &strength, None, None);
     }
     // As root there is no user namespace of our own, and as a user there is one.
     let outside = rustix::process::getuid()
@@ -58,13 +51,7 @@ pub(super) fn unconfined(control: Control, profile: &Profile) -> io::Result<()> 
         |control, ()| {
             namespaces::show_own_proc();
             limits::apply(&profile.limits, Counted::ByNobody { outside })?;
-            guard(
-                control,
-                Tree::Namespace,
-                profile,
-                &strength,
-                Around::default(),
-            )
+            guard(control, Tree::Namespace, profile, &strength, None, None)
         },
     )
 }
@@ -190,9 +177,7 @@ fn confine(
     let mut report = Report::default();
     report.of(Layer::ProcessTree, Ok(()));
     report.of(Layer::Root, Ok(()));
-    let absent = watch(profile);
-    let watched = absent.as_ref().map(drop).map_err(Clone::clone);
-    report.of(Layer::Protect, surroundings.root.unprotected().and(watched));
+    report.of(Layer::Protect, surroundings.root.unprotected());
     report.of(
         Layer::Cgroup,
         cgroup.as_ref().map(drop).map_err(Clone::clone),
@@ -231,11 +216,8 @@ fn confine(
         Tree::Namespace,
         profile,
         &strength,
-        Around {
-            scratch: Some(scratch),
-            cgroup: cgroup.as_ref().ok(),
-            absent: absent.ok().flatten(),
-        },
+        Some(scratch),
+        cgroup.as_ref().ok(),
     )
 }
 
@@ -265,10 +247,7 @@ pub(super) fn landlocked(control: Control, setup: &Setup) -> io::Result<()> {
         Layer::Cgroup,
         cgroup.as_ref().map(drop).map_err(Clone::clone),
     );
-    // Before the filter, which forbids to watch. Whoever moves the directory away is not seen to make anything in the next.
-    let absent = watch(profile).ok().flatten();
-    let protects = settle(profile).iter().any(|it| it.1 == Access::Protected)
-        || !kept_absent(profile).is_empty();
+    let protects = settle(profile).iter().any(|it| it.1 == Access::Protected);
     let unprotected = "landlock cannot take a path out of a grant".to_owned();
     report.of(
         Layer::Protect,
@@ -316,11 +295,8 @@ pub(super) fn landlocked(control: Control, setup: &Setup) -> io::Result<()> {
         tree,
         profile,
         &report.strength(),
-        Around {
-            scratch: None,
-            cgroup: cgroup.as_ref().ok(),
-            absent,
-        },
+        None,
+        cgroup.as_ref().ok(),
     )
 }
 
@@ -332,25 +308,18 @@ fn held(result: io::Result<Held>) -> Result<(), String> {
     }
 }
 
-fn watch(profile: &Profile) -> Result<Option<Absent>, String> {
-    Absent::watch(profile).map_err(|err| {
-        format!(
-            "what must stay absent cannot be watched for (fs.inotify.max_user_instances): {err}"
-        )
-    })
-}
-
 fn guard(
     control: Control,
     tree: Tree,
     profile: &Profile,
     strength: &Strength,
-    around: Around<'_>,
+    scratch: Option<Scratch>,
+    cgroup: Option<&Cgroup>,
 ) -> io::Result<()> {
     if let Some(refusal) = refusal(profile, strength) {
         return control.send(Kind::Unavailable, &write_unavailable(&refusal), &[]);
     }
-    let mut warden = Warden::new(control, tree, profile.limits, around)?;
+    let mut warden = Warden::new(control, tree, profile.limits, scratch, cgroup)?;
     let served = warden.serve(strength);
     tree.end();
     served

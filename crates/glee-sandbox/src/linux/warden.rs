@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::absent::Absent;
 use super::cell::Scratch;
 use super::cgroup::{Cgroup, Counts};
 use super::landlock;
@@ -24,11 +23,12 @@ pub(super) struct Warden<'a> {
     control: Control,
     tree: Tree,
     limits: Limits,
-    around: Around<'a>,
+    /// Present where it is private.
+    scratch: Option<Scratch>,
+    cgroup: Option<&'a Cgroup>,
     counts: Counts,
     /// The limit for which the warden itself has killed the tree.
     exceeded: Option<Limit>,
-    trespassed: bool,
     /// What is told with readiness.
     strength: Vec<u8>,
     /// Put on every payload that could otherwise reach the warden with signals.
@@ -37,23 +37,15 @@ pub(super) struct Warden<'a> {
     children: OwnedFd,
 }
 
-/// What a warden has to see to besides its tree.
-#[derive(Default)]
-pub(super) struct Around<'a> {
-    /// Present where it is private.
-    pub(super) scratch: Option<Scratch>,
-    pub(super) cgroup: Option<&'a Cgroup>,
-    pub(super) absent: Option<Absent>,
-}
-
 impl<'a> Warden<'a> {
     pub(super) fn new(
         control: Control,
         tree: Tree,
         limits: Limits,
-        around: Around<'a>,
+        scratch: Option<Scratch>,
+        cgroup: Option<&'a Cgroup>,
     ) -> io::Result<Warden<'a>> {
-        let counts = around.cgroup.map(Cgroup::counts).unwrap_or_default();
+        let counts = cgroup.map(Cgroup::counts).unwrap_or_default();
         let (stack, children) = (Stack::new(), child_signals()?);
         let layer = match tree {
             Tree::Scoped => landlock::signal_layer()?,
@@ -63,10 +55,10 @@ impl<'a> Warden<'a> {
             control,
             tree,
             limits,
-            around,
+            scratch,
+            cgroup,
             counts,
             exceeded: None,
-            trespassed: false,
             strength: Vec::new(),
             layer,
             stack,
@@ -98,10 +90,6 @@ impl<'a> Warden<'a> {
         let cpu_seconds = self.limits.cpu.map(|it| it.as_secs_f64().ceil() as u64);
         let layer = self.layer.as_ref().map(AsFd::as_fd);
         let terms = Terms { cpu_seconds, layer };
-        self.trespassed = false;
-        if let Some(absent) = &self.around.absent {
-            absent.forget();
-        }
         let started = payload::start(&mut self.stack, &order, &frame.fds, terms);
         // Our copies of the payload's pipes must not outlive it.
         drop(frame);
@@ -112,21 +100,14 @@ impl<'a> Warden<'a> {
         self.control.send(Kind::Started, &[], &[])?;
         let reaped = self.watch(pid)?;
         self.tree.end();
-        self.clear_away();
         let end = self.ended(&reaped);
-        let untouched = self
-            .around
-            .scratch
-            .as_ref()
-            .is_none_or(Scratch::is_untouched);
+        let untouched = self.scratch.as_ref().is_none_or(Scratch::is_untouched);
         let then = if untouched { Then::Next } else { Then::Fresh };
         self.control
             .send(Kind::Ended, &write_end(&end, then), &[])?;
         match then {
             Then::Next => Ok(()),
-            Then::Fresh if self.around.scratch.as_mut().is_some_and(Scratch::tidy) => {
-                self.be_ready()
-            }
+            Then::Fresh if self.scratch.as_mut().is_some_and(Scratch::tidy) => self.be_ready(),
             Then::Fresh => std::process::exit(USED_UP),
         }
     }
@@ -142,34 +123,14 @@ impl<'a> Warden<'a> {
         End {
             exit,
             cpu: duration(usage.ru_utime) + duration(usage.ru_stime),
-            peak_memory: self
-                .around
-                .cgroup
-                .and_then(Cgroup::take_peak)
-                .unwrap_or(largest),
+            peak_memory: self.cgroup.and_then(Cgroup::take_peak).unwrap_or(largest),
             limit: self.limit_hit(exit),
-            trespassed: self.trespassed,
-        }
-    }
-
-    /// Kills the tree when it has made what must stay absent.
-    fn look_for_trespass(&mut self) {
-        if self.around.absent.as_ref().is_some_and(Absent::has_come) {
-            self.trespassed = true;
-            self.tree.kill();
-        }
-    }
-
-    /// The same when the tree is gone, and what it has made with it.
-    fn clear_away(&mut self) {
-        if let Some(absent) = &self.around.absent {
-            self.trespassed |= absent.has_come() | absent.put_aside();
         }
     }
 
     fn limit_hit(&mut self, exit: Exit) -> Option<Limit> {
         let before = self.counts;
-        self.counts = self.around.cgroup.map(Cgroup::counts).unwrap_or_default();
+        self.counts = self.cgroup.map(Cgroup::counts).unwrap_or_default();
         if self.exceeded.is_some() {
             return self.exceeded;
         }
@@ -183,7 +144,7 @@ impl<'a> Warden<'a> {
             libc::SIGXFSZ => Some(Limit::FileSize),
             _ if self.counts.killed > before.killed => Some(Limit::Memory),
             _ if self.counts.refused > before.refused => Some(Limit::Processes),
-            _ if self.around.scratch.as_ref().is_some_and(Scratch::is_full) => Some(Limit::Scratch),
+            _ if self.scratch.as_ref().is_some_and(Scratch::is_full) => Some(Limit::Scratch),
             _ => None,
         }
     }
@@ -195,7 +156,7 @@ impl<'a> Warden<'a> {
         if self.limits.cpu.is_some_and(|most| usage.cpu > most) {
             self.exceeded = Some(Limit::Cpu);
         }
-        if self.around.cgroup.is_none()
+        if self.cgroup.is_none()
             && self
                 .limits
                 .processes
@@ -203,7 +164,7 @@ impl<'a> Warden<'a> {
         {
             self.exceeded = Some(Limit::Processes);
         }
-        if self.around.cgroup.is_none()
+        if self.cgroup.is_none()
             && let Some(most) = self.limits.memory
             && usage.resident > most
             && self.tree.proportional_memory() > most
@@ -217,7 +178,7 @@ impl<'a> Warden<'a> {
 
     /// Waits for the payload to end, and kills the tree when glee says so or is gone.
     fn watch(&mut self, payload: libc::pid_t) -> io::Result<Reaped> {
-        let counts_itself = self.around.cgroup.is_none()
+        let counts_itself = self.cgroup.is_none()
             && (self.limits.memory.is_some() || self.limits.processes.is_some());
         let tick = (counts_itself || self.limits.cpu.is_some()).then_some(Timespec {
             tv_sec: 0,
@@ -238,13 +199,15 @@ impl<'a> Warden<'a> {
                 }
                 continue;
             }
-            let (child, glee, come) = match self.wait(tick.as_ref()) {
+            let mut ready = [
+                PollFd::new(&self.children, PollFlags::IN),
+                PollFd::from_borrowed_fd(self.control.as_fd(), PollFlags::IN),
+            ];
+            match poll(&mut ready, tick.as_ref()) {
                 Err(rustix::io::Errno::INTR) => continue,
                 other => other?,
             };
-            if !come.is_empty() {
-                self.look_for_trespass();
-            }
+            let (child, glee) = (ready[0].revents(), ready[1].revents());
             if tick.is_some() && next_look <= Instant::now() {
                 next_look = Instant::now() + LOOK;
                 self.look();
@@ -255,29 +218,9 @@ impl<'a> Warden<'a> {
             }
             if !glee.is_empty() && self.control.fill()? == 0 {
                 self.tree.end();
-                self.clear_away();
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
         }
-    }
-
-    /// Until a child ends, glee says something, or something was made where something must stay absent.
-    fn wait(
-        &self,
-        tick: Option<&Timespec>,
-    ) -> rustix::io::Result<(PollFlags, PollFlags, PollFlags)> {
-        let mut ready = [
-            PollFd::new(&self.children, PollFlags::IN),
-            PollFd::from_borrowed_fd(self.control.as_fd(), PollFlags::IN),
-            // A second time where there is nothing to watch.
-            match &self.around.absent {
-                Some(absent) => PollFd::new(absent, PollFlags::IN),
-                None => PollFd::new(&self.children, PollFlags::empty()),
-            },
-        ];
-        poll(&mut ready, tick)?;
-        let [child, glee, come] = ready.map(|it| it.revents());
-        Ok((child, glee, come))
     }
 }
 

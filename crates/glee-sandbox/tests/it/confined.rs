@@ -2,8 +2,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use glee_sandbox::{Confinement, Exit, Layer, Limit, StartError, Tier};
 
@@ -168,57 +167,6 @@ fn protected_paths_cannot_be_written_created_or_replaced() {
     });
     assert!(!project.join(".glee/tools").exists());
     assert!(!project.join("deep").exists());
-}
-
-#[test]
-fn who_makes_what_must_stay_absent_is_ended_and_it_is_put_aside() {
-    for beside in [std::env::temp_dir(), "/var/tmp".into()] {
-        let dir = tempfile::tempdir_in(beside).unwrap();
-        let git = dir.path().join(".git");
-        fs::create_dir(&git).unwrap();
-        let mut granted = profile(Confinement::Required);
-        granted.write.push(dir.path().to_path_buf());
-        granted.absent.push(git.join("commondir"));
-        let sandbox = sandbox();
-        let sh = |script: &str| {
-            let script = format!("cd {} || exit 99\n{script}", dir.path().display());
-            sh(&sandbox, &granted, &script)
-        };
-        let before = Instant::now();
-        for attempt in [
-            "echo x > .git/commondir",
-            "echo x > .git/commondir; rm .git/commondir",
-            "echo x > .git/x; mv .git/x .git/commondir",
-            "echo x > .git/x; ln .git/x .git/commondir",
-            "ln -s /tmp .git/commondir",
-            "mkdir .git/commondir.refused; touch .git/commondir.refused/x .git/commondir",
-            "echo x > .git/commondir; chmod 555 .git; chmod 0 .",
-        ] {
-            // Once while it goes on, and once when it has ended already.
-            for after in ["sleep 60", ""] {
-                let end = sh(&format!("{attempt}\n{after}")).end;
-                let open = fs::Permissions::from_mode(0o755);
-                fs::set_permissions(dir.path(), open).unwrap();
-                assert!(end.trespassed, "{attempt}: {end:?}");
-                assert!(
-                    after.is_empty() || end.exit == Exit::Signal(9),
-                    "{attempt}: {end:?}"
-                );
-                let there = fs::symlink_metadata(git.join("commondir"));
-                assert!(there.is_err(), "{attempt}");
-            }
-            let aside = git.join("commondir.refused");
-            let _ = fs::remove_dir_all(&aside).or_else(|_| fs::remove_file(&aside));
-        }
-        assert!(before.elapsed() < Duration::from_secs(30));
-        assert_ne!(sh("mv .git g").end.exit, Exit::Code(0));
-        // Before the call somebody else was at it.
-        fs::write(git.join("commondir"), "").unwrap();
-        fs::remove_file(git.join("commondir")).unwrap();
-        let fine = sh("echo x > commondir; echo x > .git/lock; mv .git/lock .git/HEAD; echo fine");
-        assert!(!fine.end.trespassed);
-        assert_eq!(fine.ok(), "fine\n");
-    }
 }
 
 #[test]

@@ -328,7 +328,6 @@ impl World {
                 read: vec![base.join("read")],
                 write: vec![base.join("write")],
                 protect: vec![],
-                absent: vec![],
                 hide: vec![],
                 limits: Limits {
                     cpu: Some(Duration::from_secs(2)),

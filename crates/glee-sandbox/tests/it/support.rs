@@ -26,7 +26,6 @@ pub(crate) fn profile(confinement: Confinement) -> Profile {
         read: vec![],
         write: vec![],
         protect: vec![],
-        absent: vec![],
         hide: vec![],
         limits: Limits::default(),
     }

@@ -11,7 +11,7 @@ use glee_core::outcome::{Failure, FailureKind, Held};
 use glee_core::permission::Network;
 use glee_sandbox::{Child, Confinement, End, Exit, PROXY_ADDRESS, Profile};
 
-use super::cage::{Cage, held, limits, protected, redirects};
+use super::cage::{Cage, held, limits, protected};
 use super::entrypoint::find_entrypoint;
 use super::place::{PATH, exists_inside};
 use super::process::start_failure;
@@ -43,8 +43,6 @@ pub struct Ran {
     pub code: i32,
     pub held: Held,
     pub limit: Option<&'static str>,
-    /// Whether it was stopped because it made a file that leads git elsewhere.
-    pub trespassed: bool,
     pub timed_out: bool,
     pub stdout: String,
     pub stderr: String,
@@ -75,14 +73,10 @@ impl Cage {
         };
         let write = real(&wanted.write)?;
         let read = real(&wanted.read)?;
-        let mut protect = protected(&wanted.root, &write);
-        let redirects = redirects(&wanted.root, &write, &protect);
-        protect.extend(redirects.protect);
         Ok(Profile {
             confinement: self.confinement,
             network: self.network(&wanted.network)?,
-            protect,
-            absent: redirects.absent,
+            protect: protected(&wanted.root, &write),
             hide: self.hidden_from(&wanted.root, &read, &write)?,
             read,
             write,
@@ -151,7 +145,6 @@ impl Cage {
             },
             held: held(&strength),
             limit: end.limit.map(|it| it.name()),
-            trespassed: end.trespassed,
             timed_out,
             stdout: text(&out),
             stderr: text(&err),

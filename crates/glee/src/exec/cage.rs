@@ -17,7 +17,6 @@ use super::egress::Egress;
 use super::entrypoint::find_entrypoint;
 use super::place::PATH;
 use super::python::{find_interpreter, module_files};
-use super::redirects::{self, Redirects};
 use super::repositories;
 
 /// glee's own directory, below a project's root.
@@ -148,7 +147,6 @@ impl Cage {
             protected: profile
                 .protect
                 .into_iter()
-                .chain(profile.absent)
                 .filter(|it| profile.write.iter().any(|root| it.starts_with(root)))
                 .collect(),
             read: profile.read,
@@ -175,7 +173,6 @@ impl Cage {
             read: Vec::new(),
             write: Vec::new(),
             protect: Vec::new(),
-            absent: Vec::new(),
             hide: Vec::new(),
             limits: limits(&model::Limits::default()),
         };
@@ -220,14 +217,10 @@ impl Cage {
         read.retain(|it| !is_system(it));
         read.sort();
         read.dedup();
-        let mut protect = protected_from(spec, root, &write);
-        let redirects = redirects(root, &write, &protect);
-        protect.extend(redirects.protect);
         Ok(Profile {
             confinement: self.confinement,
             network: self.network(&grant.network)?,
-            protect,
-            absent: redirects.absent,
+            protect: protected_from(spec, root, &write),
             hide: self.hidden_from(root, &read, &write)?,
             read,
             write,
@@ -478,15 +471,6 @@ pub(super) fn protected(root: &Path, writable: &[PathBuf]) -> Vec<PathBuf> {
         paths.extend(SHELL_FILES.iter().map(|it| Path::new(&home).join(it)));
     }
     paths
-}
-
-/// By what git would be led elsewhere, unless all that is git's own is protected anyway.
-pub(super) fn redirects(root: &Path, writable: &[PathBuf], protected: &[PathBuf]) -> Redirects {
-    let git = root.join(GIT);
-    match protected.contains(&git) {
-        true => Redirects::default(),
-        false => redirects::of(&git, writable),
-    }
 }
 
 #[cfg(test)]

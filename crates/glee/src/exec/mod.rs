@@ -14,7 +14,6 @@ pub mod probe;
 mod process;
 mod program;
 mod python;
-mod redirects;
 mod repositories;
 mod streams;
 mod temporary;
@@ -40,7 +39,6 @@ pub use cage::Cage;
 pub(crate) use cage::real;
 pub use egress::Egress;
 pub use entrypoint::{Entrypoint, find_entrypoint};
-pub use process::TRESPASSED;
 pub(crate) use program::{Cell, Ended, Program};
 pub use python::{find_interpreter, search_path};
 

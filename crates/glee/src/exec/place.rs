@@ -41,7 +41,6 @@ impl Place {
         let profile = Profile {
             write: Vec::new(),
             protect: Vec::new(),
-            absent: Vec::new(),
             ..self.profile.clone()
         };
         Ok(Place::of(profile, cage).await?.1)

@@ -21,9 +21,6 @@ use super::entrypoint::Entrypoint;
 use super::place::Place;
 use super::streams::{Captured, Collected, Streams};
 
-/// What somebody has done who was stopped for it.
-pub const TRESPASSED: &str = "it made a file in .git that sends git elsewhere for its configuration and its hooks, which no tool may";
-
 pub(super) struct Job {
     pub(super) entrypoint: Entrypoint,
     pub(super) args: Vec<OsString>,
@@ -84,12 +81,6 @@ pub(super) fn conclude(
             .with("stderr", finished.stderr.shown(call))
     };
     match stop {
-        Stop::Ended(Ok(end)) if end.trespassed => {
-            let message = format!("`{name}` was stopped: {TRESPASSED}");
-            let failure = Failure::new(FailureKind::PermissionDenied, message)
-                .hint("what it made was put aside, with `.refused` behind its name");
-            Err(stopped(failure, &finished(end.exit)))
-        }
         Stop::Ended(Ok(end)) => match end.limit {
             None => Ok(finished(end.exit)),
             Some(limit) => {

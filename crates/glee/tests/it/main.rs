@@ -25,7 +25,6 @@ mod layers;
 mod mcp;
 mod notes;
 mod properties;
-mod redirects;
 mod rules;
 mod secrets;
 mod server;

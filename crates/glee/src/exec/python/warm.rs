@@ -225,7 +225,7 @@ impl Keeper {
                 Ok(said) => match (exit(&said), said["clean"] == true) {
                     // A kill may be the memory limit's; the end of the tree tells.
                     (exit, true) if exit != Exit::Signal(9) => {
-                        let end = End { exit, cpu: Duration::ZERO, peak_memory: 0, limit: None, trespassed: false };
+                        let end = End { exit, cpu: Duration::ZERO, peak_memory: 0, limit: None };
                         return (Stop::Ended(Ok(end)), Again::Yes);
                     }
                     (exit, _) => return (self.finish(exit).await, Again::No),

@@ -17,7 +17,7 @@ use super::{Session, print};
 use crate::app::{App, cage_without_project};
 use crate::exec::Stay;
 use crate::exec::probe::{ATTEMPTS, Unless};
-use crate::exec::{ByHand, Streams, TRESPASSED};
+use crate::exec::{ByHand, Streams};
 
 /// Look at what holds tools, use it by hand, and try to break it.
 #[derive(clap::Args)]
@@ -203,14 +203,11 @@ async fn exec(session: &Session, args: ExecArgs) -> anyhow::Result<Status> {
             if session.json {
                 print::json(&json!({
                     "exit_code": ran.code, "timed_out": ran.timed_out, "limit": ran.limit,
-                    "trespassed": ran.trespassed,
                     "sandbox": {"tier": ran.held.by, "missing": ran.held.missing},
                     "stdout": ran.stdout, "stderr": ran.stderr,
                 }))?;
             } else if ran.timed_out {
                 print::error("the program was stopped at its deadline", None);
-            } else if ran.trespassed {
-                print::error(&format!("the program was stopped: {TRESPASSED}"), None);
             } else if let Some(limit) = ran.limit {
                 print::error(&format!("the program exceeded its limit of {limit}"), None);
             }

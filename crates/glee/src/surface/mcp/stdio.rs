@@ -7,6 +7,7 @@ use std::time::Duration;
 use rmcp::ServiceExt;
 use rmcp::service::ServerInitializeError;
 use rmcp::transport::io::stdio_pipes;
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::Server;
 use super::outlet::Outlet;
@@ -27,7 +28,20 @@ pub async fn serve(app: Arc<App>) -> anyhow::Result<()> {
     let (from, to) = stdio_pipes();
     let (to, drain) = Outlet::new(to, server.clone());
     let drained = tokio::spawn(drain.run());
-    let running = match server.serve((from, to)).await {
+    let served = converse(server, (from, to)).await;
+    // A client that is gone, or does not read what it asked for, is not waited for.
+    let _ = tokio::time::timeout(LAST_WORDS, drained).await;
+    served
+}
+
+async fn converse<W>(
+    server: Server,
+    pipes: (impl AsyncRead + Send + Unpin + 'static, Outlet<W>),
+) -> anyhow::Result<()>
+where
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    let running = match server.serve(pipes).await {
         Ok(running) => running,
         // A client that goes before it has said hello leaves nothing undone.
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
@@ -39,8 +53,6 @@ pub async fn serve(app: Arc<App>) -> anyhow::Result<()> {
         }
         never = beat() => match never {},
     }
-    // A client that is gone, or does not read what it asked for, is not waited for.
-    let _ = tokio::time::timeout(LAST_WORDS, drained).await;
     Ok(())
 }
 
