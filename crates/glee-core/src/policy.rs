@@ -136,7 +136,7 @@ pub struct Verdict {
 
 /// What the rules that do not simply allow the call say, in their order.
 pub fn objections(rules: &[Box<dyn Rule>], case: &Case<'_>) -> Vec<Verdict> {
-    let verdict = |rule: &Box<dyn Rule>| {
+    let verdict = |rule: &dyn Rule| {
         let decision = rule.judge(case).unwrap_or_else(|err| Decision::Deny {
             reason: format!("the rule `{}` could not decide: {err}", rule.name()),
         });
@@ -145,7 +145,7 @@ pub fn objections(rules: &[Box<dyn Rule>], case: &Case<'_>) -> Vec<Verdict> {
             decision,
         })
     };
-    rules.iter().filter_map(verdict).collect()
+    rules.iter().filter_map(|it| verdict(&**it)).collect()
 }
 
 /// The strictest of them; the first one among equals.
