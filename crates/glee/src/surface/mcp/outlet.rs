@@ -104,6 +104,18 @@ impl<W> Ends<W> {
         self.pieces.iter().map(Bytes::len).sum::<usize>() + self.last.len()
     }
 
+    /// Also of two answers that come at once, each has its list.
+    fn gather(&mut self, answer: &[u8], server: &Server) {
+        let mut rest = answer;
+        while let Some((place, list)) = server.list_in(rest) {
+            self.last.extend_from_slice(&rest[..place.start]);
+            let before = self.last.split().freeze();
+            self.pieces.extend([before, list]);
+            rest = &rest[place.end..];
+        }
+        self.last.extend_from_slice(rest);
+    }
+
     fn check(&self) -> io::Result<()> {
         self.failed.map_or(Ok(()), |kind| Err(kind.into()))
     }
@@ -148,16 +160,12 @@ impl<W: AsyncWrite + Unpin> AsyncWrite for Outlet<W> {
         ends.check()?;
         if ends.len() >= MOST_GATHERED {
             ends.waits = Some(context.waker().clone());
+            drop(ends);
+            // Nobody may have asked for it to be written yet.
+            self.pipe.news.notify_one();
             return Poll::Pending;
         }
-        let Some((place, list)) = self.server.list_in(answer) else {
-            ends.last.extend_from_slice(answer);
-            return Poll::Ready(Ok(answer.len()));
-        };
-        ends.last.extend_from_slice(&answer[..place.start]);
-        let before = ends.last.split().freeze();
-        ends.pieces.extend([before, list]);
-        ends.last.extend_from_slice(&answer[place.end..]);
+        ends.gather(answer, &self.server);
         Poll::Ready(Ok(answer.len()))
     }
 
@@ -184,5 +192,62 @@ impl<W> Drop for Outlet<W> {
     fn drop(&mut self) {
         self.pipe.lock().is_over = true;
         self.pipe.news.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+
+    use super::*;
+    use crate::app::{App, Wiring};
+    use crate::approve::absent::Absent;
+    use crate::project::Project;
+    use crate::surface::principal::Principal;
+
+    fn server(root: &std::path::Path) -> Server {
+        std::fs::create_dir_all(root.join(".glee/tools")).unwrap();
+        let project = Project::at(root).unwrap().unwrap();
+        let app = App::open(project, Wiring::with(Absent)).unwrap();
+        Server::new(Arc::new(app), Principal::usual("mcp"))
+    }
+
+    /// What comes out of an outlet that leads to somebody who reads when all is written, or when it waits.
+    async fn told(server: Server, answers: &[&[u8]]) -> Vec<u8> {
+        let (out, mut reader) = duplex(1024);
+        let (mut outlet, drain) = Outlet::new(out, server);
+        let drained = tokio::spawn(drain.run());
+        let read = tokio::spawn(async move {
+            let mut all = Vec::new();
+            reader.read_to_end(&mut all).await.map(|_| all)
+        });
+        for answer in answers {
+            outlet.write_all(answer).await.unwrap();
+        }
+        drop(outlet);
+        drained.await.unwrap().unwrap();
+        read.await.unwrap().unwrap()
+    }
+
+    #[tokio::test]
+    async fn each_of_two_answers_at_once_has_its_list() {
+        let root = tempfile::tempdir().unwrap();
+        let server = server(root.path());
+        let stand_in = serde_json::to_string(&server.shared.stand_in.tool).unwrap();
+        let list = String::from_utf8(server.shown().listed.to_vec()).unwrap();
+        let sent = format!("[{stand_in}]\n[{stand_in}]\n");
+        let told = told(server, &[sent.as_bytes()]).await;
+        let told = String::from_utf8(told).unwrap();
+        assert_eq!(told, format!("[{list}]\n[{list}]\n"));
+    }
+
+    #[tokio::test]
+    async fn what_waits_is_written_also_when_nobody_asks_for_it() {
+        let root = tempfile::tempdir().unwrap();
+        let answer = vec![b'x'; MOST_GATHERED];
+        let answers: [&[u8]; 3] = [&answer; 3];
+        let told = told(server(root.path()), &answers);
+        let told = tokio::time::timeout(std::time::Duration::from_secs(30), told).await;
+        assert_eq!(told.unwrap().len(), 3 * MOST_GATHERED);
     }
 }
