@@ -261,13 +261,8 @@ impl Runtime {
 
     /// What cannot be recorded does not run.
     async fn journal(&self, record: &Record<'_>) -> Result<(), Failure> {
-        self.report(record, What::Started).await.map_err(|err| {
-            Failure::new(
-                FailureKind::AuditUnavailable,
-                format!("the call was not run, because it cannot be recorded: {err}"),
-            )
-            .hint("make what it names writable, or free some disk space; `glee doctor` looks at it")
-        })
+        let reported = self.report(record, What::Started).await;
+        reported.map_err(|err| start_unrecorded(&err))
     }
 
     async fn report(&self, record: &Record<'_>, what: What) -> Result<(), String> {
@@ -295,6 +290,23 @@ impl Runtime {
     fn since(&self, began: SystemTime) -> Duration {
         self.clock.now().duration_since(began).unwrap_or_default()
     }
+}
+
+/// What cannot be recorded does not run.
+pub fn start_unrecorded(why: &str) -> Failure {
+    Failure::new(
+        FailureKind::AuditUnavailable,
+        format!("the call was not run, because it cannot be recorded: {why}"),
+    )
+    .hint("make what it names writable, or free some disk space; `glee doctor` looks at it")
+}
+
+pub fn end_unrecorded(why: &str) -> Failure {
+    Failure::new(
+        FailureKind::AuditUnavailable,
+        format!("the tool ran, but its end could not be recorded: {why}"),
+    )
+    .hint("look at what the tool did before running it again")
 }
 
 /// The output without secrets. A number that was one is a text now, and may break the schema that the
@@ -420,13 +432,7 @@ impl Recording<'_> {
         self.over = true;
         self.set_free(failure.map(|it| it.kind));
         let reported = self.runtime.report(&self.record, what).await;
-        reported.map_err(|err| {
-            Failure::new(
-                FailureKind::AuditUnavailable,
-                format!("the tool ran, but its end could not be recorded: {err}"),
-            )
-            .hint("look at what the tool did before running it again")
-        })
+        reported.map_err(|err| end_unrecorded(&err))
     }
 
     /// The yes that the call was made by is used up.

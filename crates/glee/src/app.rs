@@ -2,6 +2,7 @@
 
 mod answers;
 mod bundles;
+mod counter;
 mod exchange;
 mod machine;
 mod reviewed;
@@ -41,6 +42,7 @@ use uuid::Uuid;
 
 use self::bundles::Indexed;
 pub use self::bundles::{Listed, Put, REAP_AFTER};
+use self::counter::Counter;
 pub use self::exchange::{Arrival, OnConflict, Run};
 use self::machine::{Environment, SystemClock, allowed_permissions};
 use self::reviewed::Reviewed;
@@ -92,7 +94,7 @@ const AT_THE_END: Duration = Duration::from_secs(1);
 /// A project, ready to run its tools.
 pub struct App {
     project: Project,
-    runtime: Runtime,
+    runtime: Arc<Runtime>,
     natives: Vec<Arc<ToolSpec>>,
     builtins: ArcSwap<Vec<Arc<ToolSpec>>>,
     kit: Kit,
@@ -104,7 +106,8 @@ pub struct App {
     traces: Option<Arc<Traces>>,
     log: Option<Arc<Log>>,
     elicitation: ArcSwap<Elicitation>,
-    running: Running,
+    running: Arc<Running>,
+    counter: Counter,
     digests: Mutex<Digests>,
     reviewed: Arc<Reviewed>,
     /// The only permissions that tools may need.
@@ -229,7 +232,9 @@ impl App {
             root: project.root().to_owned(),
             records: Reviews::new(project.reviews()),
         });
-        let audit = Arc::new(Audit::new(Settings {
+        let counter = Counter::default();
+        let callers = counter.clone();
+        let audit = Audit::new(Settings {
             root: project.root().to_owned(),
             directory: project.audit(),
             state: own_state,
@@ -238,7 +243,8 @@ impl App {
                 Fsync::Soon => audit::Fsync::Soon,
                 Fsync::Always => audit::Fsync::Always,
             },
-        }));
+        });
+        let audit = Arc::new(audit.answered_by(move |stuck, why| callers.answer_for(stuck, &why)));
         let metrics = Arc::new(Metrics::default());
         let traces = config.traces.clone().map(|it| Arc::new(Traces::new(it)));
         let mut observers: Vec<Arc<dyn Observer>> = vec![metrics.clone()];
@@ -246,7 +252,7 @@ impl App {
         observers.extend(traces.iter().map(|it| it.clone() as _));
         // The others hear also what it cannot take.
         observers.push(audit.clone());
-        let runtime = Runtime {
+        let runtime = Arc::new(Runtime {
             catalog: Catalog::new(load(
                 &project,
                 (&natives, &builtins),
@@ -268,7 +274,7 @@ impl App {
             executor: Arc::new(Executors::new(http, cage.clone(), wiring.stay)),
             observers,
             clock: wiring.clock,
-        };
+        });
         let digests = Mutex::new(Digests::of(runtime.catalog.snapshot()));
         Ok(App {
             project,
@@ -284,6 +290,7 @@ impl App {
             traces,
             log: wiring.log,
             running: Running::new(),
+            counter,
             elicitation: ArcSwap::from_pointee(config.approvals.elicitation),
             allowed_permissions: wiring.allowed_permissions,
             digests,
@@ -421,7 +428,10 @@ impl App {
 
     /// Answers a call that is not even looked at; it is recorded all the same.
     pub async fn turn_away(&self, call: Call, why: Failure) -> Outcome {
-        self.runtime.turn_away(invocation(call), why).await
+        let (runtime, call) = (self.runtime.clone(), invocation(call));
+        let who = (call.id, call.tool.clone());
+        let refused = async move { runtime.turn_away(call, why).await };
+        self.counter.wait(who, refused).await
     }
 
     /// What is known of the tools that agents made.
@@ -477,15 +487,22 @@ impl App {
             party: Arc::new(Waits),
             approval: None,
         });
-        self.runtime.trial(spec, call).await
+        let (runtime, who) = (self.runtime.clone(), (call.id, call.tool.clone()));
+        let trial = async move { runtime.trial(spec, call).await };
+        self.counter.wait(who, trial).await
     }
 
     pub async fn call(&self, call: Call) -> Outcome {
-        let _running = self.running.begin();
+        let (runtime, running) = (self.runtime.clone(), self.running.begin());
         let cancel = self.running.or_stopped(call.cancel);
-        let call = Call { cancel, ..call };
-        // Every surface holds this within futures of its own, which are moved at their full size.
-        Box::pin(self.runtime.invoke(invocation(call))).await
+        let call = invocation(Call { cancel, ..call });
+        let who = (call.id, call.tool.clone());
+        // Boxed at once: what is handed on is copied at its full size.
+        let answered = Box::pin(async move {
+            let _running = running;
+            runtime.invoke(call).await
+        });
+        self.counter.wait(who, answered).await
     }
 
     /// Takes back the calls that run, and waits until their ends are recorded.

@@ -1,5 +1,6 @@
 //! The calls that run now, and how they come to an end when glee is to stop.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use glee_core::port::Cancel;
@@ -14,25 +15,25 @@ pub(super) struct Running {
 }
 
 /// One call that runs, until this is dropped.
-pub(super) struct Call<'a>(&'a Running);
+pub(super) struct Call(Arc<Running>);
 
-impl Drop for Call<'_> {
+impl Drop for Call {
     fn drop(&mut self) {
         self.0.count.send_modify(|it| *it -= 1);
     }
 }
 
 impl Running {
-    pub(super) fn new() -> Running {
-        Running {
+    pub(super) fn new() -> Arc<Running> {
+        Arc::new(Running {
             count: watch::Sender::new(0),
             stopping: watch::Sender::new(false),
-        }
+        })
     }
 
-    pub(super) fn begin(&self) -> Call<'_> {
+    pub(super) fn begin(self: &Arc<Running>) -> Call {
         self.count.send_modify(|it| *it += 1);
-        Call(self)
+        Call(self.clone())
     }
 
     /// How many there are.

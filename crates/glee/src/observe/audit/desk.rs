@@ -14,7 +14,7 @@ use crate::store::journal::{Journal, Sealing};
 
 use super::Settings;
 use super::text::Log;
-use super::writer::{Job, OnDisk, lock};
+use super::writer::lock;
 
 /// How long events are gathered before they are forced to disk together.
 const GATHERED: Duration = Duration::from_millis(50);
@@ -25,6 +25,22 @@ const APART: Duration = Duration::from_millis(1);
 
 /// How long the lock is kept, at most: others may want it, and the journal is sealed when it is given back.
 const LONGEST_TURN: Duration = Duration::from_millis(10);
+
+/// What is written of one event.
+pub(super) struct Entry {
+    /// For people.
+    pub(super) text: String,
+    /// For the journal: the members of an object.
+    pub(super) members: String,
+    pub(super) on_disk: OnDisk,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OnDisk {
+    /// Before anybody goes on.
+    First,
+    Soon,
+}
 
 pub(super) struct Desk {
     log: Log,
@@ -100,48 +116,39 @@ impl Desk {
         }
     }
 
-    /// All that waits is written under one lock, and forced to disk at once if any of it must be. It is
-    /// answered when nothing of it is left to do.
-    pub(super) fn write(&mut self, batch: &[Job]) {
+    /// All of it is written under one lock, and forced to disk at once if any of it must be.
+    pub(super) fn write(&mut self, entries: &[&Entry]) -> Wrote {
         let Some(turn) = self.turn.take() else {
-            return;
+            return Wrote::nothing("nobody keeps others from writing");
         };
         self.pace.step(Instant::now());
-        let must_be_on_disk = batch.iter().any(|it| it.on_disk == OnDisk::First);
+        let must_be_on_disk = entries.iter().any(|it| it.on_disk == OnDisk::First);
         let stays = self.pace.keeps(turn.began) && !must_be_on_disk;
         let sealing = if stays { Sealing::Later } else { Sealing::Now };
-        let written = self.write_alone(&turn.alone, sealing, batch);
-        let is_whole = written.as_ref().is_ok_and(|it| it.failed.is_none());
+        let mut wrote = self.write_alone(&turn.alone, sealing, entries);
         let lasted = turn.began.elapsed();
         self.turn = Some(turn);
-        if !stays || !is_whole {
+        if !stays || wrote.failed.is_some() {
             self.give_back();
         }
         if lasted >= LONGEST_TURN {
             self.journal.make_way();
         }
-        match written {
-            Ok(written) => self.answer(written),
-            Err(why) => batch.iter().for_each(|it| it.answer(Err(why.to_string()))),
-        }
+        wrote.synced = self.settle(&entries[..wrote.written]);
+        wrote
     }
 
-    fn write_alone<'a>(
-        &mut self,
-        alone: &Lock,
-        sealing: Sealing,
-        batch: &'a [Job],
-    ) -> io::Result<Wrote<'a>> {
+    fn write_alone(&mut self, alone: &Lock, sealing: Sealing, entries: &[&Entry]) -> Wrote {
         if let Some(why) = self.syncer.failure() {
-            return Err(why);
+            return Wrote::nothing(&why.to_string());
         }
         let mut wrote = Wrote {
-            jobs: batch.iter().filter(|it| it.take()).collect(),
             written: 0,
             failed: None,
+            synced: Ok(()),
         };
-        while wrote.written < wrote.jobs.len() {
-            match self.record(alone, sealing, &wrote.jobs[wrote.written..]) {
+        while wrote.written < entries.len() {
+            match self.record(alone, sealing, &entries[wrote.written..]) {
                 Ok(count) => wrote.written += count,
                 Err(err) => {
                     wrote.failed = Some(err.to_string());
@@ -149,46 +156,34 @@ impl Desk {
                 }
             }
         }
-        Ok(wrote)
+        wrote
     }
 
-    fn answer(&mut self, wrote: Wrote) {
-        let (written, unwritten) = wrote.jobs.split_at(wrote.written);
-        let synced = match written.iter().any(|it| it.on_disk == OnDisk::First) {
-            true => self.files().and_then(|it| sync(&it)),
-            false => {
-                if !self.syncer.is_asked()
-                    && let Ok(files) = self.files()
-                {
-                    self.syncer.ask(files);
-                }
-                Ok(())
-            }
-        };
-        let synced = synced.map_err(|err| format!("it is not on disk: {err}"));
-        for job in written {
-            job.answer(match job.on_disk {
-                OnDisk::First => synced.clone(),
-                OnDisk::Soon => Ok(()),
-            });
+    fn settle(&mut self, written: &[&Entry]) -> Result<(), String> {
+        if written.iter().any(|it| it.on_disk == OnDisk::First) {
+            let synced = self.files().and_then(|it| sync(&it));
+            return synced.map_err(|err| format!("it is not on disk: {err}"));
         }
-        for job in unwritten {
-            job.answer(Err(wrote.failed.clone().unwrap_or_default()));
+        if !self.syncer.is_asked()
+            && let Ok(files) = self.files()
+        {
+            self.syncer.ask(files);
         }
+        Ok(())
     }
 
     /// Into both files or neither, unless glee is killed in between: then the log says what the journal
     /// does not. How many were recorded: one at least, fewer than all when the journal
     /// must go on in a new file.
-    fn record(&mut self, alone: &Lock, sealing: Sealing, jobs: &[&Job]) -> io::Result<usize> {
-        let entries: Vec<&str> = jobs.iter().map(|it| it.entry.as_str()).collect();
+    fn record(&mut self, alone: &Lock, sealing: Sealing, entries: &[&Entry]) -> io::Result<usize> {
         let Desk { log, journal, .. } = self;
         let mut lines = None;
-        let appended = journal.append(alone, &entries, sealing, |count| {
-            lines = Some(match jobs {
-                [job] => log.append(&job.text)?,
+        let members = entries.iter().map(|it| it.members.as_str());
+        let appended = journal.append(alone, members, sealing, |count| {
+            lines = Some(match entries {
+                [entry] => log.append(&entry.text)?,
                 _ => {
-                    let text: String = jobs[..count].iter().map(|it| it.text.as_str()).collect();
+                    let text: String = entries[..count].iter().map(|it| it.text.as_str()).collect();
                     log.append(&text)?
                 }
             });
@@ -215,12 +210,32 @@ impl Drop for Desk {
     }
 }
 
-/// What became of a batch.
-struct Wrote<'a> {
-    jobs: Vec<&'a Job>,
-    /// How many of them were.
+/// What became of some entries.
+pub(super) struct Wrote {
+    /// How many of them were written.
     written: usize,
+    /// Why the others were not.
     failed: Option<String>,
+    synced: Result<(), String>,
+}
+
+impl Wrote {
+    fn nothing(why: &str) -> Wrote {
+        Wrote {
+            written: 0,
+            failed: Some(why.to_owned()),
+            synced: Ok(()),
+        }
+    }
+
+    /// What became of one of them.
+    pub(super) fn of(&self, at: usize, on_disk: OnDisk) -> Result<(), String> {
+        match (at < self.written, on_disk) {
+            (true, OnDisk::Soon) => Ok(()),
+            (true, OnDisk::First) => self.synced.clone(),
+            (false, _) => Err(self.failed.clone().unwrap_or_default()),
+        }
+    }
 }
 
 fn sync(files: &[Arc<File>]) -> io::Result<()> {

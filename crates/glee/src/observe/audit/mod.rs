@@ -12,10 +12,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use glee_core::event::{Event, What};
 use glee_core::port::{Later, Observer};
 
+use uuid::Uuid;
+
 use crate::store::journal::Place;
 
+use desk::{Entry, OnDisk};
 pub use text::tail;
-use writer::{OnDisk, Writer};
+use writer::Writer;
 
 /// How a project wants to be recorded.
 #[derive(Clone, Debug)]
@@ -52,8 +55,29 @@ impl Settings {
     }
 }
 
+/// A call whose record hangs, and whoever waits for it with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stuck {
+    /// The call's.
+    pub id: Uuid,
+    pub at: Stage,
+}
+
+/// What was to be recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    Start,
+    End,
+    /// Something else than that it runs.
+    Aside,
+}
+
+/// Answers a call in the place of one who cannot any more, and is told why.
+type Outwaited = Arc<dyn Fn(Stuck, String) + Send + Sync>;
+
 pub struct Audit {
     settings: Settings,
+    outwaited: Outwaited,
     /// Begins with the first event: most commands have none.
     writer: Mutex<Option<Arc<Writer>>>,
 }
@@ -62,7 +86,16 @@ impl Audit {
     pub fn new(settings: Settings) -> Audit {
         Audit {
             settings,
+            outwaited: Arc::new(|_, _| {}),
             writer: Mutex::new(None),
+        }
+    }
+
+    /// Has somebody answer the calls that hang with a disk.
+    pub fn answered_by(self, outwaited: impl Fn(Stuck, String) + Send + Sync + 'static) -> Audit {
+        Audit {
+            outwaited: Arc::new(outwaited),
+            ..self
         }
     }
 
@@ -85,34 +118,43 @@ impl Audit {
         if let Some(writer) = kept.as_ref().filter(|it| it.is_there()) {
             return Ok(writer.clone());
         }
-        let writer = Arc::new(Writer::start(self.settings.clone())?);
+        let writer = Arc::new(Writer::start(
+            self.settings.clone(),
+            self.outwaited.clone(),
+        )?);
         Ok(kept.insert(writer).clone())
     }
 
-    fn on_disk(&self, what: &What) -> OnDisk {
-        match (what, self.settings.fsync) {
-            (What::Started | What::Refused { .. } | What::Finished { .. }, Fsync::Soon) => {
-                OnDisk::Soon
-            }
-            _ => OnDisk::First,
+    fn entry(&self, event: &Event) -> Entry {
+        Entry {
+            text: text::line(event),
+            members: entry::entry(event),
+            on_disk: match (&event.what, self.settings.fsync) {
+                (What::Started | What::Refused { .. } | What::Finished { .. }, Fsync::Soon) => {
+                    OnDisk::Soon
+                }
+                _ => OnDisk::First,
+            },
         }
     }
 }
 
 impl Observer for Audit {
     fn observe(&self, event: &Event) -> Result<(), String> {
-        let (text, entry) = (text::line(event), entry::entry(event));
-        let on_disk = self.on_disk(&event.what);
-        self.writer()?.hand_in(text, entry, on_disk)?.wait()
+        self.writer()?.hand_in(self.entry(event))?.wait()
     }
 
     fn hear<'a>(&'a self, event: &'a Event) -> Later<'a, Result<(), String>> {
-        let (text, entry) = (text::line(event), entry::entry(event));
-        let on_disk = self.on_disk(&event.what);
-        Box::pin(async move {
-            let handed = self.writer()?.hand_in_here(text, entry, on_disk)?;
-            handed.answer().await
-        })
+        let call = Stuck {
+            id: event.id,
+            at: match event.what {
+                What::Started => Stage::Start,
+                What::Finished { .. } => Stage::End,
+                _ => Stage::Aside,
+            },
+        };
+        let entry = self.entry(event);
+        Box::pin(async move { self.writer()?.write(entry, call).await })
     }
 }
 

@@ -2,8 +2,8 @@
 //! than to write a line. A thread of its own does what may take long: what must be on disk first, what
 //! another process is in the way of, and what has to be opened.
 //!
-//! A disk that hangs must not take the call with it, so whoever records can be outwaited, and nobody who has
-//! an answer depends on the thread of the one who writes: answers are given last, and it makes way after each.
+//! A disk that hangs takes whoever writes with it. The thread sees that, and has somebody else answer the
+//! call; who comes meanwhile leaves the event to be written, and waits no longer than anybody should.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -17,8 +17,8 @@ use tokio::sync::oneshot::error::TryRecvError;
 
 use crate::store::journal;
 
-use super::Settings;
-use super::desk::Desk;
+use super::desk::{Desk, Entry, OnDisk};
+use super::{Outwaited, Settings, Stuck};
 
 /// How long a call waits for its record. It must be told within five seconds.
 const PATIENCE: Duration = Duration::from_secs(4);
@@ -31,13 +31,8 @@ const REST: Duration = Duration::from_millis(3);
 const MOST_AT_ONCE: usize = 256;
 /// Events that wait at once; when there are more, something hangs.
 const MOST_WAITING: usize = 4096;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum OnDisk {
-    /// Before anybody goes on.
-    First,
-    Soon,
-}
+/// How often whoever writes looks for what others have left meanwhile, before that is the thread's.
+const MOST_LOOKS: usize = 4;
 
 pub(super) struct Writer {
     shared: Arc<Shared>,
@@ -45,39 +40,45 @@ pub(super) struct Writer {
 
 struct Shared {
     settings: Settings,
+    outwaited: Outwaited,
     thread: OnceLock<Thread>,
     waiting: Mutex<VecDeque<Job>>,
     /// Nobody waits for it: who finds it taken leaves the event, and who has it looks again before leaving.
     desk: Mutex<Option<Desk>>,
-    /// Somebody is about to write without the thread.
-    is_coming: AtomicBool,
-    /// When many record at once, they are let come first: together they cost little more than one.
-    are_many: AtomicBool,
-    /// How often somebody began, and ended, to do so.
+    /// Who writes without the thread.
+    here: Mutex<Option<Here>>,
+    /// How often somebody began to.
     begun: AtomicU64,
-    ended: AtomicU64,
     /// Whether the thread looks after them.
     is_watched: AtomicBool,
     /// Whether other processes are kept out until there is nothing to write for a while.
     are_alone: AtomicBool,
-    /// Where they run.
-    runtime: Mutex<Option<Handle>>,
     is_over: AtomicBool,
 }
 
-pub(super) struct Job {
-    pub(super) text: String,
-    pub(super) entry: String,
-    pub(super) on_disk: OnDisk,
+/// Somebody who writes without the thread.
+struct Here {
+    who: Who,
+    since: Instant,
+    is_given_up: bool,
+}
+
+#[derive(Clone)]
+struct Who {
+    call: Stuck,
+    /// Where the others run.
+    runtime: Handle,
+}
+
+struct Job {
+    entry: Entry,
     /// Whose move it is; see below.
     state: Arc<AtomicU8>,
-    answer: Mutex<Option<oneshot::Sender<Result<(), String>>>>,
+    answer: Option<oneshot::Sender<Result<(), String>>>,
 }
 
 /// An event that was handed in, and its answer.
 pub(super) struct Handed {
-    /// Whether it is written by a task of its own on this very thread.
-    is_here: bool,
     state: Arc<AtomicU8>,
     answered: oneshot::Receiver<Result<(), String>>,
 }
@@ -88,19 +89,17 @@ const TAKEN: u8 = 1;
 const GIVEN_UP: u8 = 2;
 
 impl Writer {
-    pub(super) fn start(settings: Settings) -> Result<Writer, String> {
+    pub(super) fn start(settings: Settings, outwaited: Outwaited) -> Result<Writer, String> {
         let shared = Arc::new(Shared {
             settings,
+            outwaited,
             thread: OnceLock::new(),
             waiting: Mutex::default(),
             desk: Mutex::default(),
-            is_coming: AtomicBool::new(false),
-            are_many: AtomicBool::new(false),
+            here: Mutex::default(),
             begun: AtomicU64::new(0),
-            ended: AtomicU64::new(0),
             is_watched: AtomicBool::new(false),
             are_alone: AtomicBool::new(false),
-            runtime: Mutex::default(),
             is_over: AtomicBool::new(false),
         });
         let own = shared.clone();
@@ -129,110 +128,29 @@ impl Writer {
     }
 
     /// Has it written by the thread.
-    pub(super) fn hand_in(
-        &self,
-        text: String,
-        entry: String,
-        on_disk: OnDisk,
-    ) -> Result<Handed, String> {
-        let handed = self.shared.hand_in(text, entry, on_disk)?;
+    pub(super) fn hand_in(&self, entry: Entry) -> Result<Handed, String> {
+        let handed = self.shared.hand_in(entry)?;
         self.shared.wake_thread();
         Ok(handed)
     }
 
-    /// Has it written at once, by a task that runs next on this very thread, if others would go on should
-    /// it hang.
-    pub(super) fn hand_in_here(
-        &self,
-        text: String,
-        entry: String,
-        on_disk: OnDisk,
-    ) -> Result<Handed, String> {
+    /// Writes it here and now, if others go on should that hang, and nobody else is at it.
+    pub(super) async fn write(&self, entry: Entry, call: Stuck) -> Result<(), String> {
         let runtime = match Handle::try_current() {
-            Ok(it) if on_disk == OnDisk::Soon && it.metrics().num_workers() > 1 => it,
-            _ => return self.hand_in(text, entry, on_disk),
+            Ok(it) if entry.on_disk == OnDisk::Soon && it.metrics().num_workers() > 1 => it,
+            _ => return self.hand_in(entry)?.answer().await,
         };
-        let mut handed = self.shared.hand_in(text, entry, on_disk)?;
-        handed.is_here = !self.shared.are_many.load(Ordering::Relaxed);
-        if !self.shared.is_coming.swap(true, Ordering::SeqCst) {
-            if !self.shared.is_watched.swap(true, Ordering::SeqCst) {
-                self.shared.wake_thread();
-            }
-            *lock(&self.shared.runtime) = Some(runtime.clone());
-            runtime.spawn(
-                Coming {
-                    shared: self.shared.clone(),
-                    stage: Stage::OnTheWay,
-                }
-                .write(),
-            );
+        let who = Who { call, runtime };
+        let entry = match self.shared.write_here(entry, &who) {
+            Ok(written) => return written,
+            Err(entry) => entry,
+        };
+        let handed = self.shared.hand_in(entry)?;
+        // Whoever was at it may have looked for the last time already.
+        match self.shared.write_the_rest(&who) {
+            InTime::Yes => handed.answer().await,
+            InTime::No => Err(too_late()),
         }
-        Ok(handed)
-    }
-}
-
-/// Somebody who is about to write without the thread.
-struct Coming {
-    shared: Arc<Shared>,
-    stage: Stage,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    OnTheWay,
-    Writing,
-    Done,
-}
-
-impl Coming {
-    /// Writes what waits, as far as that takes no longer than the disk does, and leaves the rest to the thread.
-    async fn write(mut self) {
-        if self.shared.are_many.load(Ordering::Relaxed) {
-            tokio::task::yield_now().await;
-        }
-        self.stage = Stage::Writing;
-        self.shared.is_coming.store(false, Ordering::SeqCst);
-        loop {
-            match self.shared.write_quickly() {
-                // Whoever was answered waits for this very thread.
-                Next::Again => tokio::task::yield_now().await,
-                Next::Thread => break,
-                Next::Over => {
-                    self.stage = Stage::Done;
-                    break;
-                }
-            }
-        }
-    }
-}
-
-impl Drop for Coming {
-    fn drop(&mut self) {
-        if self.stage == Stage::OnTheWay {
-            self.shared.is_coming.store(false, Ordering::SeqCst);
-        }
-        if self.stage != Stage::Done {
-            self.shared.wake_thread();
-        }
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Next {
-    /// More has come meanwhile, and was left to whoever wrote.
-    Again,
-    /// What is left is the thread's.
-    Thread,
-    /// Nothing is left, or somebody else is at it, who will look again.
-    Over,
-}
-
-/// Counts what has ended, also by a panic.
-struct Ending<'a>(&'a AtomicU64);
-
-impl Drop for Ending<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_add(1, Ordering::SeqCst);
     }
 }
 
@@ -249,17 +167,11 @@ fn gone() -> String {
 
 impl Handed {
     /// Waits for the answer, for so long and no longer.
-    pub(super) async fn answer(self) -> Result<(), String> {
-        let answer = match tokio::time::timeout(PATIENCE, self.answered).await {
+    async fn answer(self) -> Result<(), String> {
+        match tokio::time::timeout(PATIENCE, self.answered).await {
             Ok(answer) => answer.unwrap_or_else(|_| Err(gone())),
             Err(_) => Err(give_up(&self.state)),
-        };
-        // A few tasks that wake each other run one after the other on one thread; more than that, and another
-        // thread is woken, which takes longer than the whole call. After this they are counted anew.
-        if self.is_here {
-            tokio::task::yield_now().await;
         }
-        answer
     }
 
     /// The same, and keeps the thread. Where that has other tasks, they go to another.
@@ -289,18 +201,22 @@ impl Handed {
 /// What nobody waits for any more is not written later, as if it had been done.
 fn give_up(state: &AtomicU8) -> String {
     state.store(GIVEN_UP, Ordering::Release);
+    too_late()
+}
+
+fn too_late() -> String {
     format!("the disk did not take it within {PATIENCE:?}, or another process holds the journal")
 }
 
 impl Job {
-    pub(super) fn take(&self) -> bool {
+    fn take(&self) -> bool {
         self.state
             .compare_exchange(WAITS, TAKEN, Ordering::AcqRel, Ordering::Acquire)
             .is_ok()
     }
 
-    pub(super) fn answer(&self, answer: Result<(), String>) {
-        if let Some(waits) = lock(&self.answer).take() {
+    fn answer(&mut self, answer: Result<(), String>) {
+        if let Some(waits) = self.answer.take() {
             // Nobody may be waiting any more.
             let _ = waits.send(answer);
         }
@@ -322,16 +238,39 @@ impl Drop for Leaving<'_> {
     }
 }
 
+/// Whether somebody who wrote was done before others gave them up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum InTime {
+    Yes,
+    No,
+}
+
+/// Somebody is at it, until this is dropped, also by a panic. Only who has the desk is.
+struct AtIt<'a>(&'a Shared);
+
+impl AtIt<'_> {
+    fn end(self) -> InTime {
+        match lock(&self.0.here).as_ref().is_some_and(|it| it.is_given_up) {
+            true => InTime::No,
+            false => InTime::Yes,
+        }
+    }
+}
+
+impl Drop for AtIt<'_> {
+    fn drop(&mut self) {
+        *lock(&self.0.here) = None;
+    }
+}
+
 impl Shared {
-    fn hand_in(&self, text: String, entry: String, on_disk: OnDisk) -> Result<Handed, String> {
+    fn hand_in(&self, entry: Entry) -> Result<Handed, String> {
         let (answer, answered) = oneshot::channel();
         let state = Arc::new(AtomicU8::new(WAITS));
         let job = Job {
-            text,
             entry,
-            on_disk,
             state: state.clone(),
-            answer: Mutex::new(Some(answer)),
+            answer: Some(answer),
         };
         let mut waiting = lock(&self.waiting);
         if self.is_over.load(Ordering::Acquire) {
@@ -341,39 +280,81 @@ impl Shared {
             return Err("too many events wait to be written".to_owned());
         }
         waiting.push_back(job);
-        Ok(Handed {
-            is_here: false,
-            state,
-            answered,
-        })
+        Ok(Handed { state, answered })
     }
 
-    /// Writes what waits and need not be on disk first, unless somebody else is at it.
-    fn write_quickly(&self) -> Next {
+    /// Writes an event, unless somebody else is at it or it is the thread's to do: then it is given back.
+    fn write_here(&self, entry: Entry, who: &Who) -> Result<Result<(), String>, Entry> {
         let Some(mut desk) = self.desk() else {
-            return Next::Over;
+            return Err(entry);
         };
-        let Some(open) = desk.as_mut() else {
-            return Next::Thread;
+        // Who came before is written before.
+        let is_first = lock(&self.waiting).is_empty();
+        let Some(open) = desk.as_mut().filter(|_| is_first) else {
+            return Err(entry);
         };
-        self.begun.fetch_add(1, Ordering::SeqCst);
-        let ending = Ending(&self.ended);
+        let at_it = self.begin(who);
         if open.alone(Duration::ZERO).is_err() {
-            return Next::Thread;
+            return Err(entry);
         }
-        let batch = self.take(|it| it.on_disk == OnDisk::Soon);
-        self.are_many.store(batch.len() > 1, Ordering::Relaxed);
-        open.write(&batch);
-        if open.is_alone() && !self.are_alone.swap(true, Ordering::SeqCst) {
+        let written = open.write(&[&entry]).of(0, entry.on_disk);
+        self.look_after(open);
+        let own = at_it.end();
+        // Whoever came while this was held has left it to us, so it is looked at afterwards.
+        drop(desk);
+        match (own, self.write_the_rest(who)) {
+            (InTime::Yes, InTime::Yes) => Ok(written),
+            _ => Ok(Err(too_late())),
+        }
+    }
+
+    fn begin(&self, who: &Who) -> AtIt<'_> {
+        *lock(&self.here) = Some(Here {
+            who: who.clone(),
+            since: Instant::now(),
+            is_given_up: false,
+        });
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        // After that: the thread looks once more whether somebody has begun before it turns away.
+        if !self.is_watched.swap(true, Ordering::SeqCst) {
             self.wake_thread();
         }
-        drop(ending);
-        // Whoever comes while this is held leaves it to us, so it is looked at afterwards.
-        drop(desk);
-        match (lock(&self.waiting).is_empty(), batch.is_empty()) {
-            (true, _) => Next::Over,
-            (false, true) => Next::Thread,
-            (false, false) => Next::Again,
+        AtIt(self)
+    }
+
+    /// Writes what waits and need not be on disk first, unless somebody else is at it, who will look again.
+    fn write_the_rest(&self, who: &Who) -> InTime {
+        for _ in 0..MOST_LOOKS {
+            if lock(&self.waiting).is_empty() {
+                return InTime::Yes;
+            }
+            let Some(mut desk) = self.desk() else {
+                return InTime::Yes;
+            };
+            let Some(open) = desk.as_mut() else {
+                break;
+            };
+            let at_it = self.begin(who);
+            let mut batch = self.take(|it| it.entry.on_disk == OnDisk::Soon);
+            if batch.is_empty() || open.alone(Duration::ZERO).is_err() {
+                self.put_back(batch);
+                break;
+            }
+            write_batch(open, &mut batch);
+            self.look_after(open);
+            if at_it.end() == InTime::No {
+                self.wake_thread();
+                return InTime::No;
+            }
+        }
+        self.wake_thread();
+        InTime::Yes
+    }
+
+    /// Other processes are let in by the thread, when nothing comes for a while.
+    fn look_after(&self, desk: &Desk) {
+        if desk.is_alone() && !self.are_alone.swap(true, Ordering::SeqCst) {
+            self.wake_thread();
         }
     }
 
@@ -411,8 +392,7 @@ impl Shared {
 
     /// Whoever writes says that they keep others out before they say that they are done.
     fn is_unsealed(&self) -> bool {
-        let ended = self.ended.load(Ordering::SeqCst);
-        self.begun.load(Ordering::SeqCst) != ended || self.are_alone.load(Ordering::SeqCst)
+        lock(&self.here).is_some() || self.are_alone.load(Ordering::SeqCst)
     }
 
     fn wake_thread(&self) {
@@ -436,7 +416,7 @@ impl Shared {
             };
             match desk.alone(journal::PATIENCE) {
                 Ok(()) => {
-                    desk.write(&self.take(|_| true));
+                    write_batch(desk, &mut self.take(|_| true));
                     desk.give_back();
                 }
                 Err(err) => self.refuse(&err.to_string()),
@@ -445,8 +425,7 @@ impl Shared {
     }
 
     /// Sees to it that other processes can write when nothing comes here, and that whoever waits for a disk
-    /// that hangs is told in time. The thread that hangs may be the one that has an eye on the clock for all
-    /// others; one that is woken takes its place.
+    /// that hangs is told in time.
     fn watch(&self) {
         let begun = self.begun.load(Ordering::SeqCst);
         let are_alone = self.are_alone.load(Ordering::SeqCst);
@@ -454,10 +433,8 @@ impl Shared {
         if self.begun.load(Ordering::SeqCst) != begun {
             return;
         }
-        if self.ended.load(Ordering::SeqCst) < begun {
-            if let Some(runtime) = &*lock(&self.runtime) {
-                runtime.spawn(async {});
-            }
+        if let Some(here) = lock(&self.here).as_mut() {
+            self.outwait(here);
             return;
         }
         if are_alone {
@@ -471,12 +448,20 @@ impl Shared {
         }
     }
 
+    /// The thread that hangs may be the one that has an eye on the clock for all others; one that is woken
+    /// takes its place.
+    fn outwait(&self, here: &mut Here) {
+        here.who.runtime.spawn(async {});
+        if !here.is_given_up && here.since.elapsed() >= PATIENCE {
+            here.is_given_up = true;
+            (self.outwaited)(here.who.call, too_late());
+        }
+    }
+
     /// Whether somebody is about to write, who may be kept from it by whatever else runs on their thread, or
     /// keeps others out.
     fn is_at_it(&self) -> bool {
-        self.is_coming.load(Ordering::SeqCst)
-            || self.are_alone.load(Ordering::SeqCst)
-            || !lock(&self.waiting).is_empty()
+        self.is_unsealed() || !lock(&self.waiting).is_empty()
     }
 
     fn take(&self, which: impl Fn(&Job) -> bool) -> Vec<Job> {
@@ -486,8 +471,16 @@ impl Shared {
         waiting.drain(..count).collect()
     }
 
+    fn put_back(&self, batch: Vec<Job>) {
+        let mut waiting = lock(&self.waiting);
+        batch
+            .into_iter()
+            .rev()
+            .for_each(|it| waiting.push_front(it));
+    }
+
     fn refuse(&self, why: &str) {
-        for job in self.take(|_| true) {
+        for mut job in self.take(|_| true) {
             job.answer(Err(why.to_owned()));
         }
     }
@@ -504,6 +497,16 @@ impl Shared {
                 Some(desk)
             }
         }
+    }
+}
+
+/// They are answered when nothing of it is left to do.
+fn write_batch(desk: &mut Desk, batch: &mut Vec<Job>) {
+    batch.retain(Job::take);
+    let entries: Vec<&Entry> = batch.iter().map(|it| &it.entry).collect();
+    let wrote = desk.write(&entries);
+    for (at, job) in batch.iter_mut().enumerate() {
+        job.answer(wrote.of(at, job.entry.on_disk));
     }
 }
 

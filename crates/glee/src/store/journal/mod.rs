@@ -143,10 +143,10 @@ impl Journal {
     /// Adds entries: the members of an object each, without its braces. They have reached the kernel when
     /// this returns. How many: one at least, fewer than all when the next must go to a new file. `beside`
     /// is told how many it will be, and may stop it.
-    pub fn append(
+    pub fn append<'a>(
         &mut self,
         alone: &Lock,
-        entries: &[&str],
+        entries: impl Iterator<Item = &'a str> + Clone,
         sealing: Sealing,
         beside: impl FnOnce(usize) -> io::Result<()>,
     ) -> io::Result<usize> {
@@ -160,15 +160,15 @@ impl Journal {
         appended
     }
 
-    fn append_at(
+    fn append_at<'a>(
         &mut self,
         end: &mut End,
-        entries: &[&str],
+        entries: impl Iterator<Item = &'a str> + Clone,
         sealing: Sealing,
         beside: impl FnOnce(usize) -> io::Result<()>,
     ) -> io::Result<usize> {
         let (mut lines, mut next, mut count) = (Vec::new(), end.head.clone(), 0);
-        for entry in entries {
+        for entry in entries.clone() {
             // Lines that are sealed together say so: after a crash, only these may be without a seal.
             let joined = count > 0 || !end.is_sealed;
             let start = lines.len();

@@ -116,7 +116,8 @@ impl Server {
             return Ok(CreateTaskResult::new(task?).into());
         }
         let cancel = Cancel::when(context.ct.clone().cancelled_owned());
-        let outcome = self.run(chosen, caller.clone(), cancel, line.clone()).await;
+        let run = self.run(chosen, caller.clone(), cancel, line.clone());
+        let outcome = line.attend(run).await;
         line.finish().await;
         if let Some(round) = self.next_round(&purpose, &line)? {
             return Ok(round.into());
@@ -137,7 +138,8 @@ impl Server {
         let Some(spec) = spec.filter(asks) else {
             return Ok(None);
         };
-        let asked = elicit(&spec.elicit, &spec.inputs, &mut chosen.args, line).await;
+        let asked = elicit(&spec.elicit, &spec.inputs, &mut chosen.args, line);
+        let asked = line.attend(asked).await;
         match self.next_round(purpose, line)? {
             Some(round) => Ok(Some(round)),
             None => asked.map(|()| None).map_err(protocol),

@@ -4,6 +4,7 @@
 //! answer to their call, and call again with what they were asked for.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use rmcp::model::{
 };
 use rmcp::service::{Peer, RequestContext};
 use serde_json::{Map, Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::approval;
@@ -41,7 +42,16 @@ pub(super) struct Line {
     /// The question that a person has answered, by its id, if one has.
     approved: Option<String>,
     unanswered: Mutex<Unanswered>,
+    /// What the client is to be asked now.
+    question: Mutex<Option<Open>>,
+    is_asked: Notify,
     notes: OnceLock<Mutex<Notes>>,
+}
+
+/// A question, and who waits for its answer.
+struct Open {
+    what: Ask,
+    answer: oneshot::Sender<Option<Value>>,
 }
 
 /// What a stateless client is asked, and has not yet answered.
@@ -82,6 +92,8 @@ impl Line {
             answers,
             approved,
             unanswered: Mutex::default(),
+            question: Mutex::default(),
+            is_asked: Notify::new(),
             notes: OnceLock::new(),
         }
     }
@@ -179,7 +191,37 @@ impl Line {
         Supply::Given(given)
     }
 
+    /// Puts the questions of a call to the client while it goes on. They must come from the task that the
+    /// client's request was handed to: by that it is known which stream they belong to.
+    pub(super) async fn attend<T>(&self, call: impl Future<Output = T>) -> T {
+        tokio::select! {
+            outcome = call => outcome,
+            never = self.put_questions() => match never {},
+        }
+    }
+
+    async fn put_questions(&self) -> Infallible {
+        loop {
+            self.is_asked.notified().await;
+            let open = lock(&self.question).take();
+            if let Some(Open { what, answer }) = open {
+                // Nobody may be waiting any more.
+                let _ = answer.send(Box::pin(self.put(&what)).await);
+            }
+        }
+    }
+
     async fn request(&self, what: &Ask) -> Option<Value> {
+        let (answer, answered) = oneshot::channel();
+        *lock(&self.question) = Some(Open {
+            what: what.clone(),
+            answer,
+        });
+        self.is_asked.notify_one();
+        answered.await.ok().flatten()
+    }
+
+    async fn put(&self, what: &Ask) -> Option<Value> {
         let answer = match what {
             Ask::Form { .. } => {
                 let params: ElicitRequestParams = serde_json::from_value(params(what)).ok()?;

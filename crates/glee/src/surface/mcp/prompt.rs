@@ -49,7 +49,7 @@ impl Server {
         let purpose = seal::purpose(&caller.name, &named, &args);
         let (answers, _) = self.answers(&purpose, params.input_responses, params.request_state)?;
         let line = Arc::new(self.line(&context, answers, None));
-        let rendered = prompt.render(args, &*line).await;
+        let rendered = line.attend(prompt.render(args, &*line)).await;
         if let Some(round) = self.next_round(&purpose, &line)? {
             return Ok(round.into());
         }

@@ -1,0 +1,104 @@
+//! Where callers wait for their answers. A call runs apart from whoever waits for it, so that somebody else
+//! can answer when the call cannot: when the disk that takes its record hangs.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use glee_core::outcome::{Failure, FailureKind, Meta, Outcome};
+use glee_core::runtime::{end_unrecorded, start_unrecorded};
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+use uuid::Uuid;
+
+use crate::observe::audit::{Stage, Stuck};
+
+#[derive(Clone, Default)]
+pub(super) struct Counter {
+    waiting: Arc<Mutex<HashMap<Uuid, oneshot::Sender<Answer>>>>,
+}
+
+type Answer = Result<Outcome, Failure>;
+
+impl Counter {
+    /// Runs a call, which ends with whoever waits for it.
+    pub(super) async fn wait(
+        &self,
+        (id, tool): (Uuid, String),
+        call: impl Future<Output = Outcome> + Send + 'static,
+    ) -> Outcome {
+        let (answer, answered) = oneshot::channel();
+        self.lock().insert(id, answer);
+        let waiting = Waiting {
+            counter: self.clone(),
+            id,
+        };
+        let running = tokio::spawn(async move {
+            let outcome = call.await;
+            waiting.answer(Ok(outcome));
+        });
+        let _running = Running(running.abort_handle());
+        let answer = answered.await.unwrap_or_else(|_| Err(gone()));
+        answer.unwrap_or_else(|failure| Outcome {
+            id,
+            tool,
+            result: Err(failure),
+            meta: Meta::default(),
+        })
+    }
+
+    /// In the place of a call that hangs.
+    pub(super) fn answer_for(&self, stuck: Stuck, why: &str) {
+        let failure = match stuck.at {
+            Stage::Start => start_unrecorded(why),
+            Stage::End => end_unrecorded(why),
+            Stage::Aside => Failure::new(
+                FailureKind::AuditUnavailable,
+                format!("the call was refused, which cannot be recorded: {why}"),
+            ),
+        };
+        self.answer(stuck.id, Err(failure));
+    }
+
+    fn answer(&self, id: Uuid, answer: Answer) {
+        let waits = self.lock().remove(&id);
+        if let Some(waits) = waits {
+            // Nobody may be waiting any more.
+            let _ = waits.send(answer);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Uuid, oneshot::Sender<Answer>>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A place at the counter, which is given up also when the call is dropped.
+struct Waiting {
+    counter: Counter,
+    id: Uuid,
+}
+
+impl Waiting {
+    fn answer(&self, answer: Answer) {
+        self.counter.answer(self.id, answer);
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.counter.lock().remove(&self.id);
+    }
+}
+
+/// Ends a call that nobody waits for any more.
+struct Running(AbortHandle);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+fn gone() -> Failure {
+    Failure::new(FailureKind::Cancelled, "glee ends")
+}
