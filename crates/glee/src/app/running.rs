@@ -1,6 +1,7 @@
 //! The calls that run now, and how they come to an end when glee is to stop.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use glee_core::port::Cancel;
@@ -9,9 +10,13 @@ use tokio::sync::watch;
 /// How long calls may take to end and to be recorded.
 const GRACE: Duration = Duration::from_secs(10);
 
+/// A clock that is set to ring within this needs no setting for a call that may take longer.
+const BEAT: Duration = Duration::from_secs(1);
+
 pub(super) struct Running {
     count: watch::Sender<usize>,
     stopping: watch::Sender<bool>,
+    is_beating: AtomicBool,
 }
 
 /// One call that runs, until this is dropped.
@@ -28,11 +33,15 @@ impl Running {
         Arc::new(Running {
             count: watch::Sender::new(0),
             stopping: watch::Sender::new(false),
+            is_beating: AtomicBool::new(false),
         })
     }
 
     pub(super) fn begin(self: &Arc<Running>) -> Call {
         self.count.send_modify(|it| *it += 1);
+        if !self.is_beating.swap(true, Ordering::AcqRel) {
+            tokio::spawn(beat(Arc::downgrade(self)));
+        }
         Call(self.clone())
     }
 
@@ -57,5 +66,19 @@ impl Running {
         self.stopping.send_replace(true);
         let mut count = self.count.subscribe();
         let _ = tokio::time::timeout(GRACE, count.wait_for(|it| *it == 0)).await;
+    }
+}
+
+/// Rings a clock again and again while there are calls. Without it, the clock of each call would be the first
+/// one due, and the thread that waits for the next would be woken to hear of it, several times a call.
+async fn beat(running: Weak<Running>) {
+    let mut beats = tokio::time::interval(BEAT);
+    loop {
+        beats.tick().await;
+        match running.upgrade() {
+            Some(it) if it.count() > 0 => {}
+            Some(it) => return it.is_beating.store(false, Ordering::Release),
+            None => return,
+        }
     }
 }

@@ -6,18 +6,16 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::{io, pin};
 
-use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
-use axum::http::Response;
 use http_body::{Frame, SizeHint};
 use hyper::server::conn::http1::Builder;
-use hyper::service::{Service, service_fn};
+use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::watch;
 
 use super::crowd::{Answering, Place, Seen};
+use super::reception::Reception;
 
 /// What is read of a head, and of a body before somebody wants it, in bytes; up to twice as much when it comes
 /// in large pieces.
@@ -27,19 +25,17 @@ const MOST_READ: usize = 32 << 10;
 pub(super) async fn serve<S>(
     stream: S,
     place: Place,
-    router: Router,
+    reception: Arc<Reception>,
     mut stopping: watch::Receiver<bool>,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let seen = place.seen.clone();
-    let router = TowerToHyperService::new(router);
     let service = service_fn(move |request| {
-        let answering = seen.begins();
-        let answer = router.call(request);
+        let (answering, reception) = (seen.begins(), reception.clone());
         async move {
-            let answer: Result<_, Infallible> = answer.await;
-            answer.map(|it: Response<Body>| it.map(|body| Answer { body, answering }))
+            let answer = reception.answer(request).await;
+            Ok::<_, Infallible>(answer.map(|body| Answer { body, answering }))
         }
     });
     // In HTTP/2 a client can let an answer wait for ever without ever being written to, and nobody who has no

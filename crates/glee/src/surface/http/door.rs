@@ -4,13 +4,14 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
 use super::connection;
 use super::crowd::Crowd;
+use super::reception::Reception;
+use super::resumed::Resumed;
 
 /// How long nobody is let in when the machine has no more to give.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -36,7 +37,7 @@ impl Door for TcpListener {
 pub(super) async fn receive(
     door: &impl Door,
     crowd: &Arc<Crowd>,
-    router: &Router,
+    reception: &Arc<Reception>,
     stopping: &watch::Receiver<bool>,
 ) {
     loop {
@@ -44,8 +45,9 @@ pub(super) async fn receive(
             Ok(stream) => {
                 // One for whom there is no place is closed at once.
                 if let Some(place) = crowd.enter() {
-                    let (router, stopping) = (router.clone(), stopping.clone());
-                    tokio::spawn(connection::serve(stream, place, router, stopping));
+                    let (reception, stopping) = (reception.clone(), stopping.clone());
+                    let served = connection::serve(stream, place, reception, stopping);
+                    tokio::spawn(Resumed::new(served));
                 }
             }
             Err(err) if is_of_the_client(&err) => {}

@@ -6,9 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode, Uri, header};
-use axum::middleware::Next;
+use axum::http::{HeaderMap, Request, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 
 use crate::store::tokens::{Tokens, hash};
@@ -128,6 +126,22 @@ impl Guard {
         }
     }
 
+    /// Leaves on the request who made it.
+    pub(super) fn admit<B>(self: &Arc<Guard>, request: &mut Request<B>) -> Result<(), Response> {
+        self.check_host(request.uri(), request.headers())?;
+        self.check_origin(request.headers())?;
+        if !OPEN.contains(&request.uri().path()) {
+            let principal = self.principal(request.headers())?;
+            let (asked, same) = (self.clone(), principal.clone());
+            let still = move || asked.still_knows(&same);
+            request.extensions_mut().insert(Still(Arc::new(still)));
+            request.extensions_mut().insert(principal);
+        }
+        // Nothing further in has a use for it, and what nobody has nobody can leak.
+        request.headers_mut().remove(header::AUTHORIZATION);
+        Ok(())
+    }
+
     fn principal(&self, headers: &HeaderMap) -> Result<Principal, Response> {
         if let Admission::Anyone(principal) = &self.admission {
             return Ok(principal.clone());
@@ -150,34 +164,6 @@ impl Guard {
                 .insert(header::WWW_AUTHENTICATE, scheme);
             response
         })
-    }
-}
-
-pub(super) async fn admit(
-    State(guard): State<Arc<Guard>>,
-    mut request: Request,
-    next: Next,
-) -> Response {
-    let checked = guard
-        .check_host(request.uri(), request.headers())
-        .and_then(|()| guard.check_origin(request.headers()))
-        .and_then(|()| match OPEN.contains(&request.uri().path()) {
-            true => Ok(None),
-            false => guard.principal(request.headers()).map(Some),
-        });
-    match checked {
-        Ok(principal) => {
-            if let Some(principal) = principal {
-                let (asked, same) = (guard.clone(), principal.clone());
-                let still = move || asked.still_knows(&same);
-                request.extensions_mut().insert(Still(Arc::new(still)));
-                request.extensions_mut().insert(principal);
-            }
-            // Nothing further in has a use for it, and what nobody has nobody can leak.
-            request.headers_mut().remove(header::AUTHORIZATION);
-            next.run(request).await
-        }
-        Err(refused) => refused,
     }
 }
 

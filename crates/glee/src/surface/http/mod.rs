@@ -7,6 +7,8 @@ mod guard;
 mod lists;
 mod older;
 mod pace;
+mod reception;
+mod resumed;
 mod sessions;
 mod socket;
 
@@ -34,6 +36,7 @@ use crate::surface::rest;
 use crowd::{Crowd, Patience};
 use door::{Door, receive};
 pub use guard::{Admission, Guard};
+use reception::Reception;
 use sessions::Sessions;
 use socket::Socket;
 
@@ -96,13 +99,13 @@ impl Bound {
     /// Answers until `stop`, then lets what runs come to an end.
     pub async fn serve(self, server: Server, stop: impl Future<Output = ()>) {
         let bears = self.settings.bears;
-        let guard = Arc::new(Guard::new(
+        let guard = Guard::new(
             self.settings.hosts,
             match self.settings.tokens {
                 Some(tokens) => Admission::Token(tokens),
                 None => Admission::Anyone(Principal::usual("anyone")),
             },
-        ));
+        );
         let manager = Arc::new(LocalSessionManager::default());
         let sessions = Arc::new(Sessions::new(manager.clone()));
         // The guard has looked at Host and Origin; a second, different look would only confuse.
@@ -117,9 +120,8 @@ impl Bound {
             .layer(middleware::from_fn(older::spare))
             .layer(middleware::from_fn_with_state(lists, lists::fill))
             .layer(middleware::from_fn_with_state(sessions, sessions::bind))
-            .merge(rest)
-            .layer(middleware::from_fn_with_state(bears.body, pace::keep))
-            .layer(middleware::from_fn_with_state(guard, guard::admit));
+            .merge(rest);
+        let reception = Reception::new(guard, bears.body, router);
         allow_files();
         let patience = Patience {
             head: bears.head,
@@ -128,8 +130,8 @@ impl Bound {
         let crowd = Crowd::new(bears.connections, patience);
         let (stopped, stopping) = watch::channel(false);
         tokio::select! {
-            () = open(self.port.as_ref(), &crowd, &router, &stopping) => {}
-            () = open(self.socket.as_ref(), &crowd, &router, &stopping) => {}
+            () = open(self.port.as_ref(), &crowd, &reception, &stopping) => {}
+            () = open(self.socket.as_ref(), &crowd, &reception, &stopping) => {}
             () = crowd.clone().watch() => {}
             () = stop => {}
         }
@@ -145,11 +147,11 @@ impl Bound {
 async fn open(
     door: Option<&impl Door>,
     crowd: &Arc<Crowd>,
-    router: &Router,
+    reception: &Arc<Reception>,
     stopping: &watch::Receiver<bool>,
 ) {
     match door {
-        Some(door) => receive(door, crowd, router, stopping).await,
+        Some(door) => receive(door, crowd, reception, stopping).await,
         None => std::future::pending().await,
     }
 }

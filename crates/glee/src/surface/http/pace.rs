@@ -6,54 +6,52 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use axum::body::{Body, Bytes, HttpBody};
-use axum::extract::{Request, State};
-use axum::middleware::Next;
-use axum::response::Response;
+use axum::body::{Bytes, HttpBody};
+use axum::http::Request;
 use http_body::{Frame, SizeHint};
+use hyper::body::Incoming;
 use thiserror::Error;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::surface::rest;
-
 /// What must come in each second when the time that everybody has is over.
 const PER_SECOND: u64 = 64 << 10;
-
-/// Whatever was made of a body that did not come, its sender is told that it did not.
-pub(super) async fn keep(State(time): State<Duration>, request: Request, next: Next) -> Response {
-    if request.body().is_end_stream() {
-        return next.run(request).await;
-    }
-    let late = Arc::new(AtomicBool::new(false));
-    let request = request.map(|body| {
-        Body::new(Paced {
-            body,
-            due: Instant::now() + time,
-            came: 0,
-            alarm: None,
-            late: late.clone(),
-        })
-    });
-    let response = next.run(request).await;
-    match late.load(Ordering::Relaxed) {
-        true => rest::too_slow(time).await,
-        false => response,
-    }
-}
 
 #[derive(Debug, Error)]
 #[error("it took too long to come")]
 struct TooSlow;
 
-struct Paced {
-    body: Body,
+pub(super) struct Paced {
+    body: Incoming,
     /// When all of it must be there, were it empty.
     due: Instant,
     came: u64,
     /// Set when something is waited for, and most bodies are there at once.
     alarm: Option<Pin<Box<Sleep>>>,
-    /// Told to whoever answers.
-    late: Arc<AtomicBool>,
+    late: Late,
+}
+
+/// Whether a body was too slow, for whoever answers.
+#[derive(Clone, Default)]
+pub(super) struct Late(Arc<AtomicBool>);
+
+impl Late {
+    pub(super) fn is_so(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Paced {
+    pub(super) fn request(request: Request<Incoming>, time: Duration) -> (Request<Paced>, Late) {
+        let late = Late::default();
+        let request = request.map(|body| Paced {
+            body,
+            due: Instant::now() + time,
+            came: 0,
+            alarm: None,
+            late: late.clone(),
+        });
+        (request, late)
+    }
 }
 
 impl HttpBody for Paced {
@@ -69,12 +67,12 @@ impl HttpBody for Paced {
                 self.came += data.len() as u64;
                 self.alarm = None;
             }
-            return Poll::Ready(frame);
+            return Poll::Ready(frame.map(|it| it.map_err(axum::Error::new)));
         }
         let due = self.due + Duration::from_secs(self.came / PER_SECOND);
         let alarm = self.alarm.get_or_insert_with(|| Box::pin(sleep_until(due)));
         ready!(alarm.as_mut().poll(context));
-        self.late.store(true, Ordering::Relaxed);
+        self.late.0.store(true, Ordering::Relaxed);
         Poll::Ready(Some(Err(axum::Error::new(TooSlow))))
     }
 

@@ -1,6 +1,5 @@
 //! One client, over standard input and output.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,9 +12,6 @@ use super::Server;
 use super::outlet::Outlet;
 use crate::app::App;
 use crate::surface::principal::Principal;
-
-/// A clock that is set to ring within this needs no setting for a call that may take longer.
-const BEAT: Duration = Duration::from_secs(1);
 
 /// How long a client may take to read the last answers.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -47,20 +43,6 @@ where
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
         Err(err) => return Err(err.into()),
     };
-    tokio::select! {
-        ended = running.waiting() => {
-            ended?;
-        }
-        never = beat() => match never {},
-    }
+    running.waiting().await?;
     Ok(())
-}
-
-/// Rings a clock again and again. Without it, the clock of each call would be the first one due, and the
-/// thread that waits for the next would be woken to hear of it, several times a call.
-async fn beat() -> Infallible {
-    let mut beats = tokio::time::interval(BEAT);
-    loop {
-        beats.tick().await;
-    }
 }

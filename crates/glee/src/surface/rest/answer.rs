@@ -55,7 +55,7 @@ pub(super) async fn not_so(method: Method) -> Response {
 
 /// A body did not come within this time and what it has besides for its size. What is left of it is not read, so
 /// the connection is of no more use.
-pub async fn too_slow(time: Duration) -> Response {
+pub fn too_slow(time: Duration) -> Response {
     let why = format!(
         "the body did not come in time, so nothing was done: it has {} ms, and a second more for each 64 KiB of it",
         time.as_millis()
@@ -67,7 +67,7 @@ pub async fn too_slow(time: Duration) -> Response {
     *response.status_mut() = StatusCode::REQUEST_TIMEOUT;
     let close = HeaderValue::from_static("close");
     response.headers_mut().insert(header::CONNECTION, close);
-    unframed(response).await
+    response
 }
 
 /// What became of a call.
@@ -165,21 +165,4 @@ impl<S: Send + Sync> FromRequest<S> for Anything {
         let value = json::parse(text).map_err(|err| bad(format!("the body is {err}")))?;
         Ok(Anything(value))
     }
-}
-
-/// No page may show these answers inside of itself, and nobody keeps them.
-pub(super) async fn unframed(mut response: Response) -> Response {
-    let headers = response.headers_mut();
-    for (name, value) in [
-        (header::X_FRAME_OPTIONS, "DENY"),
-        (
-            header::CONTENT_SECURITY_POLICY,
-            "default-src 'none'; frame-ancestors 'none'",
-        ),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (header::CACHE_CONTROL, "no-store"),
-    ] {
-        headers.insert(name, HeaderValue::from_static(value));
-    }
-    response
 }

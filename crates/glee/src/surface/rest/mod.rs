@@ -19,7 +19,6 @@ mod tools;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::middleware::map_response;
 
 use self::bundles::Desk;
 use self::operation::Operation;
@@ -46,7 +45,6 @@ pub fn router(app: &Arc<App>) -> Router {
         .fold(openapi::router(app), |router, it| it.route(router))
         .fallback(answer::nowhere)
         .method_not_allowed_fallback(answer::not_so)
-        .layer(map_response(answer::unframed))
 }
 
 /// Everything that the API can do.

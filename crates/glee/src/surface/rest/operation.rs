@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use axum::extract::{DefaultBodyLimit, Request};
-use axum::middleware::{Next, from_fn};
-use axum::response::IntoResponse;
+use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use axum::{Router, handler::Handler};
+use futures_util::future::{Either, Ready, ready};
 use glee_core::outcome::{Failure, FailureKind};
 use glee_core::slug;
 use schemars::JsonSchema;
@@ -22,7 +22,10 @@ use crate::surface::principal::Principal;
 pub(super) struct Operation {
     method: &'static str,
     path: &'static str,
-    answer: MethodRouter,
+    /// Made when all is known that it needs.
+    answer: Box<dyn FnOnce(Arc<[Scope]>) -> MethodRouter>,
+    /// What a body may be that is larger than others.
+    most_bytes: Option<usize>,
     id: &'static str,
     about: &'static str,
     /// What is told of it, which is what it needs unless others may do a part of it.
@@ -76,7 +79,8 @@ impl Operation {
         Operation {
             method,
             path,
-            answer: on(filter, handler).with_state(state),
+            answer: Box::new(move |needs| on(filter, Gated { handler, needs }).with_state(state)),
+            most_bytes: None,
             id,
             about,
             scope: None,
@@ -126,7 +130,7 @@ impl Operation {
     /// A body of this media type, which may be as large as this.
     pub(super) fn takes_bytes(mut self, kind: &'static str, most: usize) -> Operation {
         self.body = Some(Sent::Bytes(kind));
-        self.answer = self.answer.layer(DefaultBodyLimit::max(most));
+        self.most_bytes = Some(most);
         self
     }
 
@@ -162,19 +166,12 @@ impl Operation {
         self
     }
 
-    /// Whoever may not is told so before anything else of the request is read.
     pub(super) fn route(self, router: Router) -> Router {
-        let needs: Arc<[Scope]> = self.needs.into();
-        let gate = from_fn(move |request: Request, next: Next| {
-            let needs = needs.clone();
-            async move {
-                match may(&request, &needs) {
-                    Ok(()) => next.run(request).await,
-                    Err(failure) => Refused(failure).into_response(),
-                }
-            }
-        });
-        router.route(self.path, self.answer.route_layer(gate))
+        let mut answer = (self.answer)(self.needs.into());
+        if let Some(most) = self.most_bytes {
+            answer = answer.layer(DefaultBodyLimit::max(most));
+        }
+        router.route(self.path, answer)
     }
 
     pub(super) fn path(&self) -> &'static str {
@@ -251,6 +248,24 @@ impl Operation {
             out["requestBody"] = json!({"required": true, "content": content});
         }
         out
+    }
+}
+
+/// Whoever may not is told so before anything else of the request is read.
+#[derive(Clone)]
+struct Gated<H> {
+    handler: H,
+    needs: Arc<[Scope]>,
+}
+
+impl<H: Handler<T, S>, T: 'static, S: Send + 'static> Handler<T, S> for Gated<H> {
+    type Future = Either<H::Future, Ready<Response>>;
+
+    fn call(self, request: Request, state: S) -> Self::Future {
+        match may(&request, &self.needs) {
+            Ok(()) => Either::Left(self.handler.call(request, state)),
+            Err(failure) => Either::Right(ready(Refused(failure).into_response())),
+        }
     }
 }
 

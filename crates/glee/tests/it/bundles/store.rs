@@ -192,7 +192,10 @@ fn du_05_newer_documents_are_only_read() {
         "\"schemaVersion\": \"1\"",
         "\"schemaVersion\": \"2\", \"somethingNew\": {}",
     );
-    fs::write(&path, &newer).unwrap();
+    // At once, as glee writes: the server may look at any moment.
+    let beside = house.scene.root.join("newer.json");
+    fs::write(&beside, &newer).unwrap();
+    fs::rename(&beside, &path).unwrap();
     let change = || house.ask(&format!("PATCH {at}"), json!({"isEnabled": false}));
     assert_eq!(change().status, 409, "{:?}", change());
     house.expect(409, &format!("DELETE {at}"), Value::Null);
