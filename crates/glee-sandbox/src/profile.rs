@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::net::IpAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -100,15 +100,21 @@ pub(crate) struct Identity {
     pub(crate) changed: (i64, i64),
 }
 
-impl Checked {
-    /// The file as it is now, opened in any way.
-    pub fn now(file: OwnedFd) -> std::io::Result<Checked> {
-        let found = rustix::fs::fstat(&file)?;
-        let was = Identity {
+impl Identity {
+    pub(crate) fn of(file: impl AsFd) -> std::io::Result<Identity> {
+        let found = rustix::fs::fstat(file)?;
+        Ok(Identity {
             device: found.st_dev,
             inode: found.st_ino,
             changed: (found.st_ctime, found.st_ctime_nsec as i64),
-        };
+        })
+    }
+}
+
+impl Checked {
+    /// The file as it is now, opened in any way.
+    pub fn now(file: OwnedFd) -> std::io::Result<Checked> {
+        let was = Identity::of(&file)?;
         Ok(Checked { _file: file, was })
     }
 }

@@ -16,6 +16,7 @@ use libc::{c_int, c_long};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
 use super::gate::Gate;
+use super::notification::{Notification, answer, receive, still_waits};
 
 /// Connections that may wait at the same time. They are threads of the gatekeeper and count as processes.
 pub(super) const THREADS: usize = 32;
@@ -24,36 +25,11 @@ pub(super) const THREADS: usize = 32;
 const MOST: usize = 256 << 10;
 const MOST_PARTS: usize = 1024;
 
-/// One call that waits for an answer, as the kernel tells it.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Notification {
-    id: u64,
-    pid: u32,
-    flags: u32,
-    call: c_int,
-    architecture: u32,
-    instruction: u64,
-    args: [u64; 6],
-}
-
-#[repr(C)]
-struct Answer {
-    id: u64,
-    value: i64,
-    error: i32,
-    flags: u32,
-}
-
-const RECEIVE: libc::c_ulong = 0xc050_2100;
-const SEND: libc::c_ulong = 0xc018_2101;
-const STILL_VALID: libc::c_ulong = 0x4008_2102;
-
 /// Answers until nobody is left who could call.
 pub(super) fn serve(listener: OwnedFd, gate: Gate) {
     let (listener, gate) = (Arc::new(listener), Arc::new(gate));
     let busy = Arc::new(AtomicUsize::new(0));
-    while let Ok(notification) = receive(listener.as_fd()) {
+    while let Ok(notification) = next(listener.as_fd()) {
         let Some(notification) = notification else {
             continue;
         };
@@ -82,7 +58,7 @@ pub(super) fn serve(listener: OwnedFd, gate: Gate) {
     }
 }
 
-fn receive(listener: BorrowedFd<'_>) -> io::Result<Option<Notification>> {
+fn next(listener: BorrowedFd<'_>) -> io::Result<Option<Notification>> {
     let mut ready = [rustix::event::PollFd::from_borrowed_fd(
         listener,
         rustix::event::PollFlags::IN,
@@ -94,38 +70,7 @@ fn receive(listener: BorrowedFd<'_>) -> io::Result<Option<Notification>> {
     if !ready[0].revents().contains(rustix::event::PollFlags::IN) {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    // SAFETY: an all-zero notification is valid, and required by the kernel, which fills it.
-    let mut notification: Notification = unsafe { std::mem::zeroed() };
-    // SAFETY: the command takes a pointer to a notification, which is a local.
-    let received = unsafe { libc::ioctl(listener.as_raw_fd(), RECEIVE, &raw mut notification) };
-    if received == 0 {
-        return Ok(Some(notification));
-    }
-    match io::Error::last_os_error().raw_os_error() {
-        // The caller was killed before we came, or a signal came to us.
-        Some(libc::ENOENT | libc::EINTR) => Ok(None),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
-fn answer(listener: BorrowedFd<'_>, to: &Notification, result: Result<i64, i32>) {
-    let answer = match result {
-        Ok(value) => Answer {
-            id: to.id,
-            value,
-            error: 0,
-            flags: 0,
-        },
-        Err(errno) => Answer {
-            id: to.id,
-            value: 0,
-            error: -errno,
-            flags: 0,
-        },
-    };
-    // A caller that is gone needs no answer.
-    // SAFETY: the command takes a pointer to an answer, which is a local.
-    unsafe { libc::ioctl(listener.as_raw_fd(), SEND, &raw const answer) };
+    receive(listener)
 }
 
 /// The process that called, held so that its number cannot become another's.
@@ -146,15 +91,7 @@ impl Caller {
         let leader = leader.and_then(Pid::from_raw).ok_or(libc::EPERM)?;
         let process = pidfd_open(leader, PidfdFlags::empty()).map_err(|_| libc::EPERM)?;
         // Only now is it certain that the numbers above were the caller's.
-        // SAFETY: the command takes a pointer to the id, which is a local copy.
-        let valid = unsafe {
-            libc::ioctl(
-                listener.as_raw_fd(),
-                STILL_VALID,
-                &raw const notification.id,
-            )
-        };
-        if valid != 0 {
+        if !still_waits(listener, notification) {
             return Err(libc::EPERM);
         }
         Ok(Caller {

@@ -5,6 +5,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::ptr;
 
 use super::message::{Failed, OrderView, Step};
+use super::script::{self, Script};
 use crate::profile::Identity;
 
 /// Where a bare program name is looked up, whatever the environment says.
@@ -33,6 +34,7 @@ impl Stack {
 struct Plan<'a> {
     programs: Vec<CString>,
     checked: Option<Identity>,
+    script: Option<Interpreted<'a>>,
     argv: Vec<*const c_char>,
     env: Vec<*const c_char>,
     cwd: &'a CStr,
@@ -41,10 +43,31 @@ struct Plan<'a> {
     failed: Option<Failed>,
 }
 
+/// How a script is started.
+struct Interpreted<'a> {
+    script: &'a Script,
+    argv: Vec<*const c_char>,
+}
+
+impl<'a> Interpreted<'a> {
+    fn new(script: &'a Script, order: &OrderView<'a>) -> Interpreted<'a> {
+        let mut words = vec![script.interpreter.as_c_str()];
+        words.extend(script.argument.as_deref());
+        words.push(order.program);
+        words.extend(order.argv.iter().skip(1));
+        Interpreted {
+            script,
+            argv: pointers(&words),
+        }
+    }
+}
+
 /// What is asked of every payload besides its order.
 #[derive(Clone, Copy)]
 pub(super) struct Terms<'a> {
     pub(super) cpu_seconds: Option<u64>,
+    /// What the program was found to be.
+    pub(super) script: Option<&'a Script>,
     /// A Landlock layer that keeps the payload's signals from the warden, where no namespace does.
     pub(super) layer: Option<BorrowedFd<'a>>,
 }
@@ -60,6 +83,7 @@ pub(super) fn start(
     let mut plan = Plan {
         programs: candidates(order.program),
         checked: order.checked,
+        script: terms.script.map(|it| Interpreted::new(it, order)),
         argv: pointers(&order.argv),
         env: pointers(&order.env),
         cwd: order.cwd,
@@ -222,7 +246,7 @@ fn execute(plan: &Plan<'_>) -> Step {
 fn execute_checked(plan: &Plan<'_>, checked: Identity) -> Step {
     for program in &plan.programs {
         // SAFETY: the path ends with NUL, the status is a local of the type that is filled, and all other pointers lead to
-        // texts that end with NUL and to arrays that end with null.
+        // texts that end with NUL and to arrays that end with null. This child has descriptors of its own.
         unsafe {
             let opened = libc::open(program.as_ptr(), libc::O_PATH | libc::O_CLOEXEC);
             if opened < 0 {
@@ -245,10 +269,19 @@ fn execute_checked(plan: &Plan<'_>, checked: Identity) -> Step {
                 plan.env.as_ptr().cast(),
                 libc::AT_EMPTY_PATH,
             );
+            // A script: its interpreter opens it by name, and no descriptor has a name that the script would know its
+            // own directory by.
             if errno() == libc::ENOENT {
-                // A script: its interpreter opens it by name, and no descriptor has a name that the script would know
-                // its own directory by.
-                libc::execve(program.as_ptr(), plan.argv.as_ptr(), plan.env.as_ptr());
+                match &plan.script {
+                    Some(it) => {
+                        script::hand_over(it.script.line());
+                        let interpreter = it.script.interpreter.as_ptr();
+                        libc::execve(interpreter, it.argv.as_ptr(), plan.env.as_ptr());
+                    }
+                    None => {
+                        libc::execve(program.as_ptr(), plan.argv.as_ptr(), plan.env.as_ptr());
+                    }
+                }
             }
         }
         return Step::Exec;

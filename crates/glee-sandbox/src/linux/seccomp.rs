@@ -474,6 +474,38 @@ pub(super) fn restrict(
     Ok(Some(unsafe { OwnedFd::from_raw_fd(listener) }))
 }
 
+/// Hands whoever opens a file to read to the one who listens.
+#[cfg(target_arch = "x86_64")]
+pub(super) const READS: &[sock_filter] = &[
+    load(ARCH),
+    jump(libc::BPF_JEQ, ARCHITECTURE, 0, 8),
+    load(NUMBER),
+    jump(libc::BPF_JEQ, libc::SYS_openat as u32, 1, 0),
+    jump(libc::BPF_JEQ, libc::SYS_open as u32, 2, 5),
+    load(argument(2)),
+    jump(libc::BPF_JA, 1, 0, 0),
+    load(argument(1)),
+    jump(libc::BPF_JSET, NOT_TO_READ, 1, 0),
+    give(libc::SECCOMP_RET_USER_NOTIF),
+    give(libc::SECCOMP_RET_ALLOW),
+];
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) const READS: &[sock_filter] = &[
+    load(ARCH),
+    jump(libc::BPF_JEQ, ARCHITECTURE, 0, 5),
+    load(NUMBER),
+    jump(libc::BPF_JEQ, libc::SYS_openat as u32, 0, 3),
+    load(argument(2)),
+    jump(libc::BPF_JSET, NOT_TO_READ, 1, 0),
+    give(libc::SECCOMP_RET_USER_NOTIF),
+    give(libc::SECCOMP_RET_ALLOW),
+];
+
+/// Flags of who opens something to write or make it, or a directory.
+const NOT_TO_READ: u32 =
+    (libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC | libc::O_PATH | libc::O_DIRECTORY)
+        .cast_unsigned();
+
 #[cfg(target_arch = "x86_64")]
 const ARCHITECTURE: u32 = 0xc000_003e;
 #[cfg(target_arch = "aarch64")]
@@ -485,7 +517,7 @@ const X32: u32 = 0x4000_0000;
 const NUMBER: u32 = 0;
 const ARCH: u32 = 4;
 
-fn argument(index: u32) -> u32 {
+const fn argument(index: u32) -> u32 {
     // The lower half; both architectures are little-endian. The upper half of an int is ignored by the kernel, too.
     16 + 8 * index
 }
@@ -652,11 +684,11 @@ fn errno(it: i32) -> u32 {
     libc::SECCOMP_RET_ERRNO | it.cast_unsigned()
 }
 
-fn load(offset: u32) -> sock_filter {
+const fn load(offset: u32) -> sock_filter {
     instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset, 0, 0)
 }
 
-fn give(action: u32) -> sock_filter {
+const fn give(action: u32) -> sock_filter {
     instruction(libc::BPF_RET | libc::BPF_K, action, 0, 0)
 }
 
@@ -664,7 +696,7 @@ fn and(mask: u32) -> sock_filter {
     instruction(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, mask, 0, 0)
 }
 
-fn jump(test: u32, value: u32, yes: u8, no: u8) -> sock_filter {
+const fn jump(test: u32, value: u32, yes: u8, no: u8) -> sock_filter {
     instruction(libc::BPF_JMP | test | libc::BPF_K, value, yes, no)
 }
 
@@ -677,9 +709,10 @@ fn far(distance: usize) -> sock_filter {
     )
 }
 
-fn instruction(code: u32, k: u32, jt: u8, jf: u8) -> sock_filter {
+const fn instruction(code: u32, k: u32, jt: u8, jf: u8) -> sock_filter {
     sock_filter {
-        code: u16::try_from(code).unwrap_or(u16::MAX),
+        // All that are used here fit.
+        code: code as u16,
         jt,
         jf,
         k,

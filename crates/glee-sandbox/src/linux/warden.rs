@@ -10,8 +10,9 @@ use super::cell::Scratch;
 use super::cgroup::{Cgroup, Counts};
 use super::landlock;
 use super::launcher::USED_UP;
-use super::message::{Then, read_order, write_end, write_failed, write_strength};
+use super::message::{Failed, Step, Then, read_order, write_end, write_failed, write_strength};
 use super::payload::{self, Stack, Terms};
+use super::script::Script;
 use super::tree::{Reaped, Tree, Wait, reap};
 use super::wire::{Control, Frame, Kind};
 use crate::{End, Exit, Limit, Limits, Strength};
@@ -88,8 +89,25 @@ impl<'a> Warden<'a> {
     fn run(&mut self, frame: Frame) -> io::Result<()> {
         let order = read_order(&frame.body)?;
         let cpu_seconds = self.limits.cpu.map(|it| it.as_secs_f64().ceil() as u64);
-        let layer = self.layer.as_ref().map(AsFd::as_fd);
-        let terms = Terms { cpu_seconds, layer };
+        let script = order
+            .checked
+            .map(|it| Script::read(order.program, it, frame.fds.len()));
+        let script = match script.transpose() {
+            Ok(script) => script.flatten(),
+            // What cannot be kept as it was checked does not run.
+            Err(err) => {
+                let failed = Failed {
+                    step: Step::Exec,
+                    errno: err.raw_os_error().unwrap_or(libc::EIO),
+                };
+                return self.control.send(Kind::Failed, &write_failed(failed), &[]);
+            }
+        };
+        let terms = Terms {
+            cpu_seconds,
+            script: script.as_ref(),
+            layer: self.layer.as_ref().map(AsFd::as_fd),
+        };
         let started = payload::start(&mut self.stack, &order, &frame.fds, terms);
         // Our copies of the payload's pipes must not outlive it.
         drop(frame);
@@ -98,7 +116,7 @@ impl<'a> Warden<'a> {
             Ok(pid) => pid,
         };
         self.control.send(Kind::Started, &[], &[])?;
-        let reaped = self.watch(pid)?;
+        let reaped = self.watch(pid, script.as_ref())?;
         self.tree.end();
         let end = self.ended(&reaped);
         let untouched = self.scratch.as_ref().is_none_or(Scratch::is_untouched);
@@ -177,7 +195,8 @@ impl<'a> Warden<'a> {
     }
 
     /// Waits for the payload to end, and kills the tree when glee says so or is gone.
-    fn watch(&mut self, payload: libc::pid_t) -> io::Result<Reaped> {
+    fn watch(&mut self, payload: libc::pid_t, script: Option<&Script>) -> io::Result<Reaped> {
+        let mut asking = script.and_then(|it| Some((it, it.listener()?)));
         let counts_itself = self.cgroup.is_none()
             && (self.limits.memory.is_some() || self.limits.processes.is_some());
         let tick = (counts_itself || self.limits.cpu.is_some()).then_some(Timespec {
@@ -202,12 +221,26 @@ impl<'a> Warden<'a> {
             let mut ready = [
                 PollFd::new(&self.children, PollFlags::IN),
                 PollFd::from_borrowed_fd(self.control.as_fd(), PollFlags::IN),
+                // Where nobody asks, this is waited for twice.
+                PollFd::from_borrowed_fd(
+                    asking
+                        .as_ref()
+                        .map_or(self.control.as_fd(), |it| it.1.as_fd()),
+                    PollFlags::IN,
+                ),
             ];
             match poll(&mut ready, tick.as_ref()) {
                 Err(rustix::io::Errno::INTR) => continue,
                 other => other?,
             };
-            let (child, glee) = (ready[0].revents(), ready[1].revents());
+            let [child, glee, asked] = ready.map(|it| it.revents());
+            if let Some((script, listener)) = &asking
+                && !asked.is_empty()
+                && (!asked.contains(PollFlags::IN) || script.answer(listener.as_fd()).is_err())
+            {
+                // Nobody is left who could ask.
+                asking = None;
+            }
             if tick.is_some() && next_look <= Instant::now() {
                 next_look = Instant::now() + LOOK;
                 self.look();
@@ -240,7 +273,10 @@ fn child_signals() -> io::Result<OwnedFd> {
         let mut set = std::mem::zeroed();
         libc::sigemptyset(&mut set);
         libc::sigaddset(&mut set, libc::SIGCHLD);
-        if libc::sigprocmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()) < 0 {
+        let mut blocked = set;
+        // The limit of a payload's files is the warden's, too, and an error tells of it as well.
+        libc::sigaddset(&mut blocked, libc::SIGXFSZ);
+        if libc::sigprocmask(libc::SIG_BLOCK, &blocked, std::ptr::null_mut()) < 0 {
             return Err(io::Error::last_os_error());
         }
         let fd = libc::signalfd(-1, &set, libc::SFD_CLOEXEC);

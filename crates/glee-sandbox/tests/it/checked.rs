@@ -177,6 +177,119 @@ fn a_checked_script_knows_where_it_is() {
     }
 }
 
+/// The interpreter takes its time, and meanwhile somebody is at the file.
+#[test]
+fn ap_03_a_script_runs_as_it_was_checked_whatever_becomes_of_it() {
+    type Change = fn(&Path);
+    let replaced: Change = |program| {
+        let other = program.with_file_name("other");
+        script(&other, "echo other");
+        fs::rename(other, program).unwrap();
+    };
+    let written: Change = |program| fs::write(program, "echo other\n").unwrap();
+    let moved: Change = |program| {
+        let dir = program.parent().unwrap();
+        fs::rename(dir, dir.with_file_name("aside")).unwrap();
+        fs::create_dir(dir).unwrap();
+        script(program, "echo other");
+    };
+    for (sandbox, confinement) in kinds() {
+        for change in [replaced, written, moved] {
+            let dir = tempfile::tempdir().unwrap();
+            let (tools, signs) = (dir.path().join("tools"), dir.path().join("signs"));
+            fs::create_dir(&tools).unwrap();
+            fs::create_dir(&signs).unwrap();
+            let (slow, program) = (dir.path().join("slow"), tools.join("program"));
+            let wait = format!(
+                "cd {} && : > begun && while ! [ -e on ]; do sleep 0.01; done; exec /bin/sh $1",
+                signs.display()
+            );
+            script(&slow, &wait);
+            fs::write(&program, format!("#!{}\necho checked\n", slow.display())).unwrap();
+            fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+            let mut granted = reading(confinement, dir.path());
+            granted.write.push(signs.clone());
+            let (mut order, out, _err) = order(program.to_str().unwrap(), &[]);
+            order.checked = Some(open(&program));
+            let child = sandbox.start(&granted, order).unwrap();
+            while !signs.join("begun").exists() {
+                std::thread::yield_now();
+            }
+            change(&program);
+            fs::write(signs.join("on"), "").unwrap();
+            let said = collect(out);
+            assert_eq!(child.wait().unwrap().exit, Exit::Code(0), "{confinement:?}");
+            let said = String::from_utf8(said.join().unwrap()).unwrap();
+            assert_eq!(said, "checked\n", "{confinement:?}");
+        }
+    }
+}
+
+/// Whoever reads its own text reads what was checked, from the beginning each time, and cannot change it; what it
+/// starts reads it, too.
+#[test]
+fn a_checked_script_reads_itself() {
+    for (sandbox, confinement) in kinds() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("program");
+        let text = "#!/bin/sh -e\nread -r a < $0; read -r b < $0; echo \"$a\" \"$b\" $-; exec 5< $0\n\
+                    (echo no >> /proc/self/fd/5) 2>/dev/null || echo kept; (cat $0 | tail -n 1); exit\nend";
+        fs::write(&program, text).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let granted = reading(confinement, dir.path());
+        let (exit, said) = run_checked(&sandbox, &granted, &program, open(&program)).unwrap();
+        assert_eq!(exit, Exit::Code(0), "{said}");
+        assert_eq!(
+            said, "#!/bin/sh -e #!/bin/sh -e e\nkept\nend",
+            "{confinement:?}"
+        );
+        assert_eq!(fs::read_to_string(&program).unwrap(), text);
+    }
+}
+
+#[test]
+fn a_checked_script_has_the_arguments_and_the_end_of_any_other() {
+    for (sandbox, confinement) in kinds() {
+        let dir = tempfile::tempdir().unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink("program", &link).unwrap();
+        let program = dir.path().join("program");
+        script(&program, r#"echo "$@" 3; exit 7"#);
+        let granted = reading(confinement, dir.path());
+        for name in [&program, &link] {
+            let (mut order, out, _err) = order(name.to_str().unwrap(), &["1", "2 2"]);
+            order.checked = Some(open(&program));
+            let child = sandbox.start(&granted, order).unwrap();
+            let said = collect(out);
+            assert_eq!(child.wait().unwrap().exit, Exit::Code(7));
+            assert_eq!(said.join().unwrap(), b"1 2 2 3\n");
+        }
+        fs::write(&program, "#!/nowhere/sh\n").unwrap();
+        let missing = run_checked(&sandbox, &granted, &program, open(&program));
+        assert!(
+            matches!(missing, Err(StartError::NotFound(_))),
+            "{missing:?}"
+        );
+    }
+}
+
+/// Its limit of files holds for the copy, and the launcher lives on.
+#[test]
+fn a_script_that_cannot_be_kept_is_not_run() {
+    for (sandbox, confinement) in kinds().into_iter().take(2) {
+        let dir = tempfile::tempdir().unwrap();
+        let (program, small) = (dir.path().join("program"), dir.path().join("small"));
+        script(&program, &format!("echo ran\n#{}", "x".repeat(4096)));
+        script(&small, "echo ran");
+        let mut granted = reading(confinement, dir.path());
+        granted.limits.file_size = Some(4096);
+        let refused = run_checked(&sandbox, &granted, &program, open(&program));
+        assert!(refused.is_err(), "{refused:?}");
+        let ran = run_checked(&sandbox, &granted, &small, open(&small)).unwrap();
+        assert_eq!(ran.1, "ran\n");
+    }
+}
+
 #[test]
 fn a_checked_program_is_found_by_its_bare_name() {
     for (sandbox, confinement) in kinds() {
