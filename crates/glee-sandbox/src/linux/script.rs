@@ -160,7 +160,7 @@ fn first_line(head: &[u8]) -> Option<(CString, Option<CString>)> {
     let end = line.iter().position(is_end);
     let line = &line[..end.unwrap_or(line.len())];
     let line = &line[line.iter().position(|it| !is_space(it))?..];
-    let gap = line.iter().position(|it| is_space(it));
+    let gap = line.iter().position(is_space);
     if gap.is_none() && end.is_none() && head.len() == HEAD {
         // The name goes on where nobody looks.
         return None;
@@ -206,12 +206,20 @@ pub(super) unsafe fn hand_over(line: RawFd) {
     // SAFETY: the program points to a filter that lives until the call has copied it; the message points to locals of
     // the lengths that are told, and its control part has room for one header and one descriptor.
     unsafe {
-        let listener = libc::syscall(
-            libc::SYS_seccomp,
-            libc::SECCOMP_SET_MODE_FILTER,
-            libc::SECCOMP_FILTER_FLAG_NEW_LISTENER,
-            &raw const program,
-        );
+        let attach = |flags: libc::c_ulong| {
+            libc::syscall(
+                libc::SYS_seccomp,
+                libc::SECCOMP_SET_MODE_FILTER,
+                flags,
+                &raw const program,
+            )
+        };
+        let asks = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
+        // A signal must not interrupt what the warden is already about.
+        let mut listener = attach(asks | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV);
+        if listener < 0 {
+            listener = attach(asks);
+        }
         if listener < 0 {
             return;
         }
