@@ -89,6 +89,7 @@ pub struct Checked {
     /// Held, so that no other file can take over its number.
     _file: OwnedFd,
     pub(crate) was: Identity,
+    pub(crate) is_kept: bool,
 }
 
 /// What makes a file this one, with these contents: nobody can write to it, or give it a name, and leave the time of
@@ -115,7 +116,21 @@ impl Checked {
     /// The file as it is now, opened in any way.
     pub fn now(file: OwnedFd) -> std::io::Result<Checked> {
         let was = Identity::of(&file)?;
-        Ok(Checked { _file: file, was })
+        Ok(Checked {
+            _file: file,
+            was,
+            is_kept: false,
+        })
+    }
+
+    /// Also if it is a script, whose interpreter opens it by name after the start: that is given a copy, whatever has
+    /// become of the name. It costs every file that the child opens to read a detour of some microseconds, in which a
+    /// signal can interrupt it; so this is for what somebody has approved.
+    pub fn kept(self) -> Checked {
+        Checked {
+            is_kept: true,
+            ..self
+        }
     }
 }
 

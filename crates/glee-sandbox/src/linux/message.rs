@@ -18,6 +18,8 @@ pub(super) struct OrderView<'a> {
     pub(super) program: &'a CStr,
     /// What the program must be, if that was said.
     pub(super) checked: Option<Identity>,
+    /// Whether it must be that also for the interpreter of a script.
+    pub(super) is_kept: bool,
     pub(super) argv: Vec<&'a CStr>,
     pub(super) env: Vec<&'a CStr>,
     pub(super) cwd: &'a CStr,
@@ -31,6 +33,7 @@ pub(super) fn write_order(order: &Order) -> Result<Vec<u8>, StartError> {
     out.optional(was.map(|it| it.inode));
     out.optional(was.map(|it| it.changed.0.cast_unsigned()));
     out.optional(was.map(|it| it.changed.1.cast_unsigned()));
+    out.byte(order.checked.as_ref().is_some_and(|it| it.is_kept).into());
     text(&mut out, "the working directory", order.cwd.as_os_str())?;
     out.number(order.args.len() as u64 + 1);
     text(&mut out, "the program", order.program.as_os_str())?;
@@ -79,6 +82,11 @@ pub(super) fn read_order(body: &[u8]) -> Result<OrderView<'_>, Malformed> {
         [None, None, None, None] => None,
         _ => return Err(Malformed),
     };
+    let is_kept = match from.byte()? {
+        0 => false,
+        1 => true,
+        _ => return Err(Malformed),
+    };
     let cwd = from.text()?;
     let argv = from.list(Reader::text)?;
     let env = from.list(Reader::text)?;
@@ -89,6 +97,7 @@ pub(super) fn read_order(body: &[u8]) -> Result<OrderView<'_>, Malformed> {
     Ok(OrderView {
         program,
         checked,
+        is_kept,
         argv,
         env,
         cwd,
@@ -467,11 +476,18 @@ mod tests {
             vec(text(), 0..10),
             vec((vec(b'A'..=b'Z', 1..9), text()), 0..10),
             text(),
-            any::<bool>(),
+            0..3,
         )
             .prop_map(|(program, args, env, cwd, checked)| Order {
                 program: program.into(),
-                checked: checked.then(|| Checked::now(File::open("/").unwrap().into()).unwrap()),
+                checked: match (
+                    checked,
+                    Checked::now(File::open("/").unwrap().into()).unwrap(),
+                ) {
+                    (0, _) => None,
+                    (1, found) => Some(found),
+                    (_, found) => Some(found.kept()),
+                },
                 args,
                 env: env
                     .into_iter()
@@ -535,6 +551,7 @@ mod tests {
             let view = read_order(&body).unwrap();
             prop_assert_eq!(view.program.to_bytes(), order.program.as_os_str().as_bytes());
             prop_assert_eq!(view.checked, order.checked.as_ref().map(|it| it.was));
+            prop_assert_eq!(view.is_kept, order.checked.as_ref().is_some_and(|it| it.is_kept));
             prop_assert_eq!(view.cwd.to_bytes(), order.cwd.as_os_str().as_bytes());
             let args: Vec<_> = view.argv[1..].iter().map(|it| it.to_bytes().to_vec()).collect();
             let sent: Vec<_> = order.args.iter().map(|it| it.as_bytes().to_vec()).collect();

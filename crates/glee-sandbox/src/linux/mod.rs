@@ -22,6 +22,7 @@ mod payload;
 mod placeholder;
 mod pool;
 mod privileges;
+mod program;
 mod report;
 mod root;
 mod sandbox;

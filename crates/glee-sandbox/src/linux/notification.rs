@@ -44,6 +44,8 @@ const GIVE: c_ulong = 0x4018_2103;
 
 /// The call is made as it is.
 const CONTINUE: u32 = 1;
+/// What is given is also the answer.
+const ANSWER: u32 = 2;
 
 /// The next one of a listener that has one; nothing when whoever called is gone by now.
 pub(super) fn receive(listener: BorrowedFd<'_>) -> io::Result<Option<Notification>> {
@@ -110,18 +112,23 @@ pub(super) fn give(
     descriptor: BorrowedFd<'_>,
     closes_on_exec: bool,
 ) {
-    let given = Given {
+    let mut given = Given {
         id: to.id,
-        flags: 0,
+        flags: ANSWER,
         ours: descriptor.as_raw_fd().cast_unsigned(),
         theirs: 0,
-        theirs_flags: if closes_on_exec {
-            libc::O_CLOEXEC.cast_unsigned()
-        } else {
-            0
+        theirs_flags: match closes_on_exec {
+            true => libc::O_CLOEXEC.cast_unsigned(),
+            false => 0,
         },
     };
     // SAFETY: the command takes a pointer to what is given, which is a local.
+    if unsafe { libc::ioctl(listener.as_raw_fd(), GIVE, &raw const given) } >= 0 {
+        return;
+    }
+    // Kernels before 5.14 want to be told the answer.
+    given.flags = 0;
+    // SAFETY: as above.
     let number = unsafe { libc::ioctl(listener.as_raw_fd(), GIVE, &raw const given) };
     let result = match number {
         0.. => Ok(number.into()),

@@ -5,18 +5,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::ptr;
 
 use super::message::{Failed, OrderView, Step};
+use super::program::{Program, candidates};
 use super::script::{self, Script};
-use crate::profile::Identity;
-
-/// Where a bare program name is looked up, whatever the environment says.
-const BASE_PATH: [&CStr; 6] = [
-    c"/usr/local/bin/",
-    c"/usr/bin/",
-    c"/bin/",
-    c"/usr/local/sbin/",
-    c"/usr/sbin/",
-    c"/sbin/",
-];
 
 const STACK: usize = 64 << 10;
 
@@ -33,7 +23,7 @@ impl Stack {
 /// All that the payload needs between clone and exec, prepared so that it allocates nothing.
 struct Plan<'a> {
     programs: Vec<CString>,
-    checked: Option<Identity>,
+    checked: Option<&'a Program>,
     script: Option<Interpreted<'a>>,
     argv: Vec<*const c_char>,
     env: Vec<*const c_char>,
@@ -66,8 +56,8 @@ impl<'a> Interpreted<'a> {
 #[derive(Clone, Copy)]
 pub(super) struct Terms<'a> {
     pub(super) cpu_seconds: Option<u64>,
-    /// What the program was found to be.
-    pub(super) script: Option<&'a Script>,
+    /// Where that is to be run, and nothing else.
+    pub(super) checked: Option<&'a Program>,
     /// A Landlock layer that keeps the payload's signals from the warden, where no namespace does.
     pub(super) layer: Option<BorrowedFd<'a>>,
 }
@@ -82,8 +72,10 @@ pub(super) fn start(
     let mut raw: Vec<RawFd> = fds.iter().map(AsRawFd::as_raw_fd).collect();
     let mut plan = Plan {
         programs: candidates(order.program),
-        checked: order.checked,
-        script: terms.script.map(|it| Interpreted::new(it, order)),
+        checked: terms.checked,
+        script: terms
+            .checked
+            .and_then(|it| Some(Interpreted::new(it.script.as_ref()?, order))),
         argv: pointers(&order.argv),
         env: pointers(&order.env),
         cwd: order.cwd,
@@ -117,20 +109,6 @@ pub(super) fn start(
             Err(failed)
         }
     }
-}
-
-fn candidates(program: &CStr) -> Vec<CString> {
-    if program.to_bytes().contains(&b'/') {
-        return vec![program.to_owned()];
-    }
-    BASE_PATH
-        .iter()
-        .map(|dir| {
-            let mut bytes = dir.to_bytes().to_vec();
-            bytes.extend(program.to_bytes());
-            CString::new(bytes).unwrap_or_default()
-        })
-        .collect()
 }
 
 fn pointers(texts: &[&CStr]) -> Vec<*const c_char> {
@@ -240,51 +218,32 @@ fn execute(plan: &Plan<'_>) -> Step {
     Step::Exec
 }
 
-/// Executes the file that was checked, unchanged, and no other: it is opened where the payload sees it, compared, and executed by that
-/// descriptor. The caller's own descriptor would do as well, but leads through a mount of the host, where it could be
-/// changed.
-fn execute_checked(plan: &Plan<'_>, checked: Identity) -> Step {
-    for program in &plan.programs {
-        // SAFETY: the path ends with NUL, the status is a local of the type that is filled, and all other pointers lead to
-        // texts that end with NUL and to arrays that end with null. This child has descriptors of its own.
-        unsafe {
-            let opened = libc::open(program.as_ptr(), libc::O_PATH | libc::O_CLOEXEC);
-            if opened < 0 {
-                continue;
-            }
-            let mut found: libc::stat = std::mem::zeroed();
-            let known = libc::fstat(opened, &mut found) == 0;
-            let is = Identity {
-                device: found.st_dev,
-                inode: found.st_ino,
-                changed: (found.st_ctime, found.st_ctime_nsec),
-            };
-            if !known || is != checked {
-                return Step::Checked;
-            }
-            libc::execveat(
-                opened,
-                c"".as_ptr(),
-                plan.argv.as_ptr().cast(),
-                plan.env.as_ptr().cast(),
-                libc::AT_EMPTY_PATH,
-            );
-            // A script: its interpreter opens it by name, and no descriptor has a name that the script would know its
-            // own directory by.
-            if errno() == libc::ENOENT {
-                match &plan.script {
-                    Some(it) => {
-                        script::hand_over(it.script.line());
-                        let interpreter = it.script.interpreter.as_ptr();
-                        libc::execve(interpreter, it.argv.as_ptr(), plan.env.as_ptr());
-                    }
-                    None => {
-                        libc::execve(program.as_ptr(), plan.argv.as_ptr(), plan.env.as_ptr());
-                    }
+/// Executes the file that was checked, and no other: by its descriptor.
+fn execute_checked(plan: &Plan<'_>, program: &Program) -> Step {
+    // SAFETY: all pointers lead to texts that end with NUL and to arrays that end with null. This child has descriptors of
+    // its own.
+    unsafe {
+        libc::execveat(
+            program.descriptor(),
+            c"".as_ptr(),
+            plan.argv.as_ptr().cast(),
+            plan.env.as_ptr().cast(),
+            libc::AT_EMPTY_PATH,
+        );
+        // A script: its interpreter opens it by name, and no descriptor has a name that the script would know its own
+        // directory by.
+        if errno() == libc::ENOENT {
+            match &plan.script {
+                Some(it) => {
+                    script::hand_over(it.script.line());
+                    let interpreter = it.script.interpreter.as_ptr();
+                    libc::execve(interpreter, it.argv.as_ptr(), plan.env.as_ptr());
+                }
+                None => {
+                    libc::execve(program.path.as_ptr(), plan.argv.as_ptr(), plan.env.as_ptr());
                 }
             }
         }
-        return Step::Exec;
     }
     Step::Exec
 }

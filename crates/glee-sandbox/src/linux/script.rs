@@ -2,8 +2,9 @@
 //!
 //! The kernel starts a script's interpreter, and that opens the script by its name. By then the name may lead
 //! elsewhere, or the file may say something else. So the warden makes a copy while the file is what was checked,
-//! starts the interpreter itself, and whoever of the payload opens the name to read is given the copy: a filter
-//! hands such calls to the warden. All other files are opened as ever.
+//! starts the interpreter itself, and a filter hands whoever of the payload opens a file to read to the warden. The
+//! interpreter is given the copy. Who opens the name later is given the file as long as it is what was checked, for it
+//! may be locked or compared, and the copy from then on. All other files are opened as ever.
 
 use std::ffi::{CStr, CString, OsStr, c_int};
 use std::fs::File;
@@ -24,8 +25,8 @@ use super::notification::{self, Notification};
 use super::seccomp;
 use crate::profile::Identity;
 
-/// What the kernel looks at for the name of an interpreter.
-const HEAD: usize = 256;
+/// What the kernel looks at for the name of an interpreter, besides a zero at the end.
+const HEAD: usize = 255;
 
 /// A larger one is opened by name after all: it is an archive that unpacks itself, and copying it takes long.
 const LARGEST: u64 = 16 << 20;
@@ -34,6 +35,7 @@ pub(super) struct Script {
     /// What it is opened by: its name, and what that leads to.
     names: Vec<CString>,
     copy: OwnedFd,
+    checked: Identity,
     pub(super) interpreter: CString,
     pub(super) argument: Option<CString>,
     ours: OwnedFd,
@@ -42,15 +44,15 @@ pub(super) struct Script {
 }
 
 impl Script {
-    /// Nothing for what is no script, or is not what was checked. The payload's descriptors will be below `from`.
+    /// Nothing for what is no script. The payload's descriptors will be below `from`.
     pub(super) fn read(
-        program: &CStr,
+        path: &CStr,
+        opened: BorrowedFd<'_>,
         checked: Identity,
-        from: usize,
+        from: RawFd,
     ) -> io::Result<Option<Script>> {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let Ok(file) = rustix::fs::open(program, flags, Mode::empty()).map(File::from) else {
-            // A program need not be readable, and what else is wrong the start will tell.
+        let Ok(file) = reopen(opened) else {
+            // A program need not be readable, but a script must be, for its interpreter.
             return Ok(None);
         };
         let mut head = [0; HEAD];
@@ -63,24 +65,19 @@ impl Script {
             return Ok(None);
         }
         let copy = copy(&file, size)?;
-        // Only now is it certain that what was read is what was checked.
-        if Identity::of(&file)? != checked {
-            return Ok(None);
-        }
         let (ours, theirs) = rustix::net::socketpair(
             AddressFamily::UNIX,
             SocketType::STREAM,
             SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
             None,
         )?;
-        let name = OsStr::from_bytes(program.to_bytes());
-        let real = fs::canonicalize(name).ok();
+        let real = fs::canonicalize(OsStr::from_bytes(path.to_bytes())).ok();
         let real = real.and_then(|it| CString::new(it.into_os_string().as_bytes()).ok());
-        let other = real.filter(|it| it.as_c_str() != program);
-        let from = RawFd::try_from(from).map_err(io::Error::other)?;
+        let other = real.filter(|it| it.as_c_str() != path);
         Ok(Some(Script {
-            names: [program.to_owned()].into_iter().chain(other).collect(),
+            names: [path.to_owned()].into_iter().chain(other).collect(),
             copy,
+            checked,
             interpreter,
             argument,
             ours,
@@ -92,23 +89,51 @@ impl Script {
         self.theirs.as_raw_fd()
     }
 
-    /// What the payload has handed over before it became the interpreter; nothing where the kernel does not take
+    /// Takes what the payload has handed over before it became the interpreter; nothing where the kernel does not take
     /// another filter that asks.
-    pub(super) fn listener(&self) -> Option<OwnedFd> {
+    pub(super) fn listened_to(self, interpreter: libc::pid_t) -> Option<Asking> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let mut byte = [0];
         let mut parts = [io::IoSliceMut::new(&mut byte)];
         let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
         rustix::net::recvmsg(&self.ours, &mut parts, &mut ancillary, flags).ok()?;
-        ancillary.drain().find_map(|it| match it {
+        let listener = ancillary.drain().find_map(|it| match it {
             RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
             _ => None,
+        });
+        Some(Asking {
+            script: self,
+            listener: listener?,
+            interpreter: u32::try_from(interpreter).ok(),
         })
     }
 
+    /// The file, as long as its name leads to what was checked.
+    fn unchanged(&self) -> Option<File> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = rustix::fs::open(self.names.first()?, flags, Mode::empty()).ok()?;
+        let is_same = Identity::of(&file).ok() == Some(self.checked);
+        is_same.then(|| file.into())
+    }
+}
+
+/// A script whose payload asks for it.
+pub(super) struct Asking {
+    script: Script,
+    listener: OwnedFd,
+    /// Who has not opened it yet.
+    interpreter: Option<u32>,
+}
+
+impl Asking {
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+
     /// Answers one who opens a file to read.
-    pub(super) fn answer(&self, listener: BorrowedFd<'_>) -> io::Result<()> {
+    pub(super) fn answer(&mut self) -> io::Result<()> {
+        let listener = self.listener.as_fd();
         let Some(asked) = notification::receive(listener)? else {
             return Ok(());
         };
@@ -116,8 +141,15 @@ impl Script {
             notification::let_through(listener, &asked);
             return Ok(());
         }
-        // Each who opens it reads from the beginning.
-        match File::open(format!("/proc/self/fd/{}", self.copy.as_raw_fd())) {
+        let file = match self.interpreter == Some(asked.pid) {
+            true => {
+                self.interpreter = None;
+                None
+            }
+            false => self.script.unchanged(),
+        };
+        // Each who opens the copy reads from the beginning.
+        match file.map_or_else(|| reopen(self.script.copy.as_fd()), Ok) {
             Ok(file) => {
                 let closes = opening(&asked).1 & u64::from(libc::O_CLOEXEC.cast_unsigned()) != 0;
                 notification::give(listener, &asked, file.as_fd(), closes);
@@ -134,14 +166,22 @@ impl Script {
         let Ok(memory) = File::open(format!("/proc/{}/mem", asked.pid)) else {
             return false;
         };
-        let longest = self.names.iter().map(|it| it.count_bytes() + 1).max();
+        let names = &self.script.names;
+        let longest = names.iter().map(|it| it.count_bytes() + 1).max();
         let mut said = vec![0; longest.unwrap_or(0)];
         // Less than that may be left of a page.
         let length = memory.read_at(&mut said, opening(asked).0).unwrap_or(0);
-        self.names
+        names
             .iter()
             .any(|it| said[..length].starts_with(it.to_bytes_with_nul()))
     }
+}
+
+/// The same file, to read from its beginning.
+fn reopen(opened: BorrowedFd<'_>) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let path = format!("/proc/self/fd/{}", opened.as_raw_fd());
+    Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
 }
 
 /// Where the name stands, and the flags.

@@ -10,9 +10,10 @@ use super::cell::Scratch;
 use super::cgroup::{Cgroup, Counts};
 use super::landlock;
 use super::launcher::USED_UP;
-use super::message::{Failed, Step, Then, read_order, write_end, write_failed, write_strength};
+use super::message::{Then, read_order, write_end, write_failed, write_strength};
 use super::payload::{self, Stack, Terms};
-use super::script::Script;
+use super::program::Program;
+use super::script::{Asking, Script};
 use super::tree::{Reaped, Tree, Wait, reap};
 use super::wire::{Control, Frame, Kind};
 use crate::{End, Exit, Limit, Limits, Strength};
@@ -89,23 +90,16 @@ impl<'a> Warden<'a> {
     fn run(&mut self, frame: Frame) -> io::Result<()> {
         let order = read_order(&frame.body)?;
         let cpu_seconds = self.limits.cpu.map(|it| it.as_secs_f64().ceil() as u64);
-        let script = order
+        let program = order
             .checked
-            .map(|it| Script::read(order.program, it, frame.fds.len()));
-        let script = match script.transpose() {
-            Ok(script) => script.flatten(),
-            // What cannot be kept as it was checked does not run.
-            Err(err) => {
-                let failed = Failed {
-                    step: Step::Exec,
-                    errno: err.raw_os_error().unwrap_or(libc::EIO),
-                };
-                return self.control.send(Kind::Failed, &write_failed(failed), &[]);
-            }
+            .map(|it| Program::open(&order, it, frame.fds.len()));
+        let program = match program.transpose() {
+            Ok(program) => program,
+            Err(failed) => return self.control.send(Kind::Failed, &write_failed(failed), &[]),
         };
         let terms = Terms {
             cpu_seconds,
-            script: script.as_ref(),
+            checked: program.as_ref(),
             layer: self.layer.as_ref().map(AsFd::as_fd),
         };
         let started = payload::start(&mut self.stack, &order, &frame.fds, terms);
@@ -116,7 +110,8 @@ impl<'a> Warden<'a> {
             Ok(pid) => pid,
         };
         self.control.send(Kind::Started, &[], &[])?;
-        let reaped = self.watch(pid, script.as_ref())?;
+        let script = program.and_then(|it| it.script);
+        let reaped = self.watch(pid, script)?;
         self.tree.end();
         let end = self.ended(&reaped);
         let untouched = self.scratch.as_ref().is_none_or(Scratch::is_untouched);
@@ -195,8 +190,8 @@ impl<'a> Warden<'a> {
     }
 
     /// Waits for the payload to end, and kills the tree when glee says so or is gone.
-    fn watch(&mut self, payload: libc::pid_t, script: Option<&Script>) -> io::Result<Reaped> {
-        let mut asking = script.and_then(|it| Some((it, it.listener()?)));
+    fn watch(&mut self, payload: libc::pid_t, script: Option<Script>) -> io::Result<Reaped> {
+        let mut asking = script.and_then(|it| it.listened_to(payload));
         let counts_itself = self.cgroup.is_none()
             && (self.limits.memory.is_some() || self.limits.processes.is_some());
         let tick = (counts_itself || self.limits.cpu.is_some()).then_some(Timespec {
@@ -223,9 +218,7 @@ impl<'a> Warden<'a> {
                 PollFd::from_borrowed_fd(self.control.as_fd(), PollFlags::IN),
                 // Where nobody asks, this is waited for twice.
                 PollFd::from_borrowed_fd(
-                    asking
-                        .as_ref()
-                        .map_or(self.control.as_fd(), |it| it.1.as_fd()),
+                    asking.as_ref().map_or(self.control.as_fd(), Asking::as_fd),
                     PollFlags::IN,
                 ),
             ];
@@ -234,9 +227,9 @@ impl<'a> Warden<'a> {
                 other => other?,
             };
             let [child, glee, asked] = ready.map(|it| it.revents());
-            if let Some((script, listener)) = &asking
+            if let Some(script) = &mut asking
                 && !asked.is_empty()
-                && (!asked.contains(PollFlags::IN) || script.answer(listener.as_fd()).is_err())
+                && (!asked.contains(PollFlags::IN) || script.answer().is_err())
             {
                 // Nobody is left who could ask.
                 asking = None;

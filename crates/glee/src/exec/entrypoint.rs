@@ -35,6 +35,14 @@ impl Entrypoint {
         Ok((Entrypoint { path, checked }, found))
     }
 
+    /// Somebody has approved it: it stays what it is also for its interpreter, if it is a script.
+    pub(super) fn kept(self) -> Entrypoint {
+        Entrypoint {
+            checked: self.checked.kept(),
+            ..self
+        }
+    }
+
     /// The order to start this file.
     pub(super) fn order(
         self,

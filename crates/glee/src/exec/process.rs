@@ -10,6 +10,7 @@ use std::time::Duration;
 use glee_core::admit::Admitted;
 use glee_core::model::Exec;
 use glee_core::outcome::{Failure, FailureKind};
+use glee_core::port::Consent;
 use glee_sandbox::{Child, End, Exit, Order, StartError};
 use serde_json::Value;
 use tokio::io::Interest;
@@ -160,7 +161,12 @@ async fn start(
     cage: &Cage,
 ) -> Result<(Child, Streams), Failure> {
     let (fds, streams) = Streams::open(job.stdin, job.request).map_err(no_pipe)?;
-    let order = job.entrypoint.order(job.args, job.env, job.cwd, fds);
+    let is_approved = *call.consent() != Consent::NotNeeded || call.spec().origin.is_agent();
+    let entrypoint = match is_approved {
+        true => job.entrypoint.kept(),
+        false => job.entrypoint,
+    };
+    let order = entrypoint.order(job.args, job.env, job.cwd, fds);
     let child = launch(order, place, call, cage).await?;
     Ok((child, streams))
 }

@@ -250,7 +250,8 @@ struct AtIt<'a>(&'a Shared);
 
 impl AtIt<'_> {
     fn end(self) -> InTime {
-        match lock(&self.0.here).as_ref().is_some_and(|it| it.is_given_up) {
+        // Taken as it is decided: whoever is done in time is not given up any more.
+        match lock(&self.0.here).take().is_some_and(|it| it.is_given_up) {
             true => InTime::No,
             false => InTime::Yes,
         }
@@ -324,6 +325,17 @@ impl Shared {
 
     /// Writes what waits and need not be on disk first, unless somebody else is at it, who will look again.
     fn write_the_rest(&self, who: &Who) -> InTime {
+        let mut written = Vec::new();
+        let in_time = self.look_for_more(who, &mut written);
+        // All together, when nothing more is written here: who was woken before would wait for this very thread, and
+        // hang with it.
+        for (mut job, answer) in written {
+            job.answer(answer);
+        }
+        in_time
+    }
+
+    fn look_for_more(&self, who: &Who, written: &mut Vec<Answered>) -> InTime {
         for _ in 0..MOST_LOOKS {
             if lock(&self.waiting).is_empty() {
                 return InTime::Yes;
@@ -335,12 +347,12 @@ impl Shared {
                 break;
             };
             let at_it = self.begin(who);
-            let mut batch = self.take(|it| it.entry.on_disk == OnDisk::Soon);
+            let batch = self.take(|it| it.entry.on_disk == OnDisk::Soon);
             if batch.is_empty() || open.alone(Duration::ZERO).is_err() {
                 self.put_back(batch);
                 break;
             }
-            write_batch(open, &mut batch);
+            written.extend(write_batch(open, batch));
             self.look_after(open);
             if at_it.end() == InTime::No {
                 self.wake_thread();
@@ -416,8 +428,11 @@ impl Shared {
             };
             match desk.alone(journal::PATIENCE) {
                 Ok(()) => {
-                    write_batch(desk, &mut self.take(|_| true));
+                    let written = write_batch(desk, self.take(|_| true));
                     desk.give_back();
+                    for (mut job, answer) in written {
+                        job.answer(answer);
+                    }
                 }
                 Err(err) => self.refuse(&err.to_string()),
             }
@@ -500,14 +515,18 @@ impl Shared {
     }
 }
 
-/// They are answered when nothing of it is left to do.
-fn write_batch(desk: &mut Desk, batch: &mut Vec<Job>) {
+/// A job that is done, and what its caller is told.
+type Answered = (Job, Result<(), String>);
+
+fn write_batch(desk: &mut Desk, mut batch: Vec<Job>) -> Vec<Answered> {
     batch.retain(Job::take);
     let entries: Vec<&Entry> = batch.iter().map(|it| &it.entry).collect();
     let wrote = desk.write(&entries);
-    for (at, job) in batch.iter_mut().enumerate() {
-        job.answer(wrote.of(at, job.entry.on_disk));
-    }
+    let answer = |(at, job): (usize, Job)| {
+        let answer = wrote.of(at, job.entry.on_disk);
+        (job, answer)
+    };
+    batch.into_iter().enumerate().map(answer).collect()
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -74,7 +74,8 @@ impl<F: Future> Future for Resumed<F> {
         } = &mut *self;
         bell.task.register(context.waker());
         for _ in 0..MOST {
-            bell.state.store(AT_WORK, Ordering::Release);
+            // What was rung before is seen by what follows.
+            bell.state.swap(AT_WORK, Ordering::AcqRel);
             if let Poll::Ready(done) = future.as_mut().poll(&mut Context::from_waker(waker)) {
                 return Poll::Ready(done);
             }
@@ -85,7 +86,7 @@ impl<F: Future> Future for Resumed<F> {
                 return Poll::Pending;
             }
         }
-        bell.state.store(AWAY, Ordering::Release);
+        bell.state.swap(AWAY, Ordering::AcqRel);
         context.waker().wake_by_ref();
         Poll::Pending
     }

@@ -192,6 +192,38 @@ fn ap_03_a_tool_that_changes_meanwhile_does_not_run() {
     }
 }
 
+/// Also when its interpreter takes its time to open it, and its name leads elsewhere by then.
+#[test]
+fn ap_03_a_script_that_is_replaced_while_it_starts_runs_as_it_was_approved() {
+    let stage = Stage::new();
+    let root = &stage.scene.root;
+    let open = stage::TOOL.replace("fs: {write: [out]}", "fs: {read: [.], write: [out]}");
+    stage.scene.write(".glee/tools/stamp/tool.yml", &open);
+    let wait = ": > out/begun; while ! [ -e out/on ]; do sleep 0.01; done; exec /bin/sh \"$@\"";
+    stage
+        .scene
+        .write("slow.sh", &format!("#!/bin/sh\n{wait}\n"));
+    let text = format!("#!{}/slow.sh\necho \"$1\" >> out/ran\n", root.display());
+    stage.scene.write("stamp.sh", &text);
+    stage
+        .scene
+        .write("evil.sh", &text.replace("out/ran", "out/evil"));
+    let app = stage.app();
+    let id = stage.approved(&app, "a");
+    let outcome = std::thread::scope(|scope| {
+        let call = scope.spawn(|| stage.call(&app, json!({}), Some(id)));
+        while !root.join("out/begun").exists() && !call.is_finished() {
+            std::thread::yield_now();
+        }
+        std::fs::rename(root.join("evil.sh"), stage.script()).unwrap();
+        stage.scene.write("out/on", "");
+        call.join().unwrap()
+    });
+    outcome.result.unwrap();
+    assert_eq!(stage.ran(), ["a"]);
+    assert!(!root.join("out/evil").exists());
+}
+
 /// A yes in one project is nothing in another, whatever their tools are called.
 #[test]
 fn ap_04_a_yes_stays_in_its_project() {
