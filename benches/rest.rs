@@ -97,6 +97,7 @@ approval: {{required: false}}
     write(project.path(), "ask", &manifest);
     let app = Arc::new(open(project.path()));
     let client = bare_client();
+    over_rest(project.path(), upstream, client.clone()).await;
     for at_once in [1, 16] {
         let (mut through, mut direct) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
@@ -133,6 +134,33 @@ approval: {{required: false}}
         }
         row(
             &format!("http tool, {at_once} at once"),
+            middle(through),
+            middle(direct),
+            1.3,
+        );
+    }
+}
+
+/// The same tool behind the server, beside a server that only asks.
+async fn over_rest(project: &Path, upstream: SocketAddr, client: reqwest::Client) {
+    let ours = serve(project).await;
+    let ask = move || {
+        let client = client.clone();
+        async move {
+            let asked = client.get(format!("http://{upstream}/")).send().await;
+            let bytes = asked.unwrap().bytes().await.unwrap();
+            Json(serde_json::from_slice::<Value>(&bytes).unwrap())
+        }
+    };
+    let bare = listen(Router::new().route("/run/ask", post(ask))).await;
+    for at_once in [1, 16] {
+        let (mut through, mut direct) = (Vec::new(), Vec::new());
+        for _ in 0..ROUNDS {
+            through.push(exchange(ours, at_once, "POST /run/ask", "{}").await);
+            direct.push(exchange(bare, at_once, "POST /run/ask", "{}").await);
+        }
+        row(
+            &format!("http tool over REST, {at_once} at once"),
             middle(through),
             middle(direct),
             1.3,
