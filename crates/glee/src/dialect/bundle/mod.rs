@@ -30,7 +30,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use uuid::{Uuid, Variant};
 
-use wire::{Kind, PutBundle, PutTool, StoredBundle, StoredTool};
+use wire::{Kind, MOST_TAGS, PutBundle, PutTool, StoredBundle, StoredTool};
 
 /// What documents say that are written now.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -237,8 +237,6 @@ fn too_long(wrong: &mut Vec<Wrong>, pointer: &str, text: &str, most: usize) {
         ));
     }
 }
-
-const MOST_TAGS: usize = 32;
 
 /// The document of a new tool.
 pub fn stored(put: PutTool, key: &Key, now: SystemTime) -> Result<StoredTool, Vec<Wrong>> {

@@ -1,10 +1,12 @@
 //! The documents of bundles as they are written: by clients, and on disk.
 
+use std::fmt;
 use std::num::NonZeroU32;
 
 use glee_core::slug;
 use indexmap::IndexMap;
 use schemars::JsonSchema;
+use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -127,7 +129,7 @@ pub struct PutTool {
     #[serde(default)]
     #[schemars(length(max = 16384))]
     pub description: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "one_too_many_at_most")]
     #[schemars(length(max = 32), inner(length(min = 1, max = 64)))]
     pub tags: Vec<String>,
     #[serde(rename = "type")]
@@ -283,4 +285,31 @@ pub(super) enum ErrorMode {
     #[default]
     Fail,
     Empty,
+}
+
+pub const MOST_TAGS: usize = 32;
+
+/// No more than it takes to see that there are too many.
+fn one_too_many_at_most<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    struct Tags;
+
+    impl<'de> Visitor<'de> for Tags {
+        type Value = Vec<String>;
+
+        fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+            out.write_str("a sequence")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Vec<String>, A::Error> {
+            let mut tags = Vec::new();
+            while let Some(tag) = from.next_element()? {
+                if tags.len() <= MOST_TAGS {
+                    tags.push(tag);
+                }
+            }
+            Ok(tags)
+        }
+    }
+
+    from.deserialize_seq(Tags)
 }
