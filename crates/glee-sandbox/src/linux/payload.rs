@@ -40,10 +40,11 @@ struct Interpreted<'a> {
 }
 
 impl<'a> Interpreted<'a> {
-    fn new(script: &'a Script, order: &OrderView<'a>) -> Interpreted<'a> {
+    /// By where it was found, as the kernel does: a bare name means something else to an interpreter.
+    fn new(script: &'a Script, path: &'a CStr, order: &OrderView<'a>) -> Interpreted<'a> {
         let mut words = vec![script.interpreter.as_c_str()];
         words.extend(script.argument.as_deref());
-        words.push(order.program);
+        words.push(path);
         words.extend(order.argv.iter().skip(1));
         Interpreted {
             script,
@@ -75,7 +76,7 @@ pub(super) fn start(
         checked: terms.checked,
         script: terms
             .checked
-            .and_then(|it| Some(Interpreted::new(it.script.as_ref()?, order))),
+            .and_then(|it| Some(Interpreted::new(it.script.as_ref()?, &it.path, order))),
         argv: pointers(&order.argv),
         env: pointers(&order.env),
         cwd: order.cwd,

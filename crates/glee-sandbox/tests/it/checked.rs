@@ -348,3 +348,18 @@ fn a_checked_program_is_found_by_its_bare_name() {
         assert_eq!(ran.0, Exit::Code(0));
     }
 }
+
+/// Not by that name by its interpreter, for which it would mean a file beside it.
+#[test]
+fn a_kept_script_is_found_by_its_bare_name() {
+    for (sandbox, confinement) in kinds() {
+        let granted = profile(confinement);
+        let (mut order, out, _err) = order("ldd", &["--version"]);
+        let path = PathBuf::from("/usr/bin/ldd").canonicalize().unwrap();
+        order.checked = Some(open(&path).kept());
+        let child = sandbox.start(&granted, order).unwrap();
+        let said = collect(out);
+        assert_eq!(child.wait().unwrap().exit, Exit::Code(0), "{confinement:?}");
+        assert!(said.join().unwrap().starts_with(b"ldd"));
+    }
+}
