@@ -116,6 +116,29 @@ fn a_program_that_was_changed_is_not_run() {
     }
 }
 
+/// What comes of doing something again and again, while two names change hands.
+fn while_exchanged<T>(
+    one: &Path,
+    other: &Path,
+    every: Duration,
+    times: usize,
+    mut attempt: impl FnMut() -> T,
+) -> Vec<T> {
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE).unwrap();
+                // So that some starts get through between two exchanges.
+                std::thread::sleep(every);
+            }
+        });
+        let outcomes = (0..times).map(|_| attempt()).collect();
+        over.store(true, Ordering::Relaxed);
+        outcomes
+    })
+}
+
 /// The name changes hands again and again, while the program is started by it.
 #[test]
 fn what_was_checked_runs_whatever_its_name_leads_to() {
@@ -126,26 +149,12 @@ fn what_was_checked_runs_whatever_its_name_leads_to() {
         fs::copy("/bin/false", &other).unwrap();
         let good = fs::metadata(&program).unwrap().ino();
         let granted = reading(confinement, dir.path());
-        let over = AtomicBool::new(false);
-        let outcomes: Vec<_> = std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while !over.load(Ordering::Relaxed) {
-                    let flags = RenameFlags::EXCHANGE;
-                    renameat_with(CWD, &program, CWD, &other, flags).unwrap();
-                    // So that some starts get through between two exchanges.
-                    std::thread::sleep(Duration::from_millis(1));
-                }
-            });
-            let outcomes = (0..300).map(|_| {
-                let flags = OFlags::PATH | OFlags::CLOEXEC;
-                let opened = rustix::fs::open(&program, flags, Mode::empty()).unwrap();
-                let code = i32::from(rustix::fs::fstat(&opened).unwrap().st_ino != good);
-                let checked = Checked::now(opened).unwrap();
-                (code, run_checked(&sandbox, &granted, &program, checked))
-            });
-            let outcomes = outcomes.collect();
-            over.store(true, Ordering::Relaxed);
-            outcomes
+        let outcomes = while_exchanged(&program, &other, Duration::from_millis(1), 300, || {
+            let flags = OFlags::PATH | OFlags::CLOEXEC;
+            let opened = rustix::fs::open(&program, flags, Mode::empty()).unwrap();
+            let code = i32::from(rustix::fs::fstat(&opened).unwrap().st_ino != good);
+            let checked = Checked::now(opened).unwrap();
+            (code, run_checked(&sandbox, &granted, &program, checked))
         });
         let (mut ran, mut refused) = (0, 0);
         for (code, outcome) in outcomes {
@@ -239,25 +248,13 @@ fn ap_03_a_script_runs_as_it_was_checked_whatever_its_name_leads_to() {
         }
         let good = fs::metadata(&program).unwrap().ino();
         let granted = reading(confinement, dir.path());
-        let over = AtomicBool::new(false);
-        let outcomes: Vec<_> = std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while !over.load(Ordering::Relaxed) {
-                    renameat_with(CWD, &tools, CWD, &others, RenameFlags::EXCHANGE).unwrap();
-                    std::thread::sleep(Duration::from_micros(300));
-                }
-            });
-            let outcomes = (0..200).map(|_| {
-                let flags = OFlags::PATH | OFlags::CLOEXEC;
-                let opened = rustix::fs::open(&program, flags, Mode::empty()).unwrap();
-                let is_good = rustix::fs::fstat(&opened).unwrap().st_ino == good;
-                let checked = Checked::now(opened).unwrap().kept();
-                let own = if is_good { "checked\n" } else { "other\n" };
-                (own, run_checked(&sandbox, &granted, &program, checked))
-            });
-            let outcomes = outcomes.collect();
-            over.store(true, Ordering::Relaxed);
-            outcomes
+        let outcomes = while_exchanged(&tools, &others, Duration::from_micros(300), 200, || {
+            let flags = OFlags::PATH | OFlags::CLOEXEC;
+            let opened = rustix::fs::open(&program, flags, Mode::empty()).unwrap();
+            let is_good = rustix::fs::fstat(&opened).unwrap().st_ino == good;
+            let checked = Checked::now(opened).unwrap().kept();
+            let own = if is_good { "checked\n" } else { "other\n" };
+            (own, run_checked(&sandbox, &granted, &program, checked))
         });
         let (mut ran, mut refused) = (0, 0);
         for (own, outcome) in outcomes {
@@ -353,8 +350,11 @@ fn a_checked_program_is_found_by_its_bare_name() {
 #[test]
 fn a_kept_script_is_found_by_its_bare_name() {
     for (sandbox, confinement) in kinds() {
-        let granted = profile(confinement);
+        let dir = tempfile::tempdir().unwrap();
+        script(&dir.path().join("ldd"), "echo other");
+        let granted = reading(confinement, dir.path());
         let (mut order, out, _err) = order("ldd", &["--version"]);
+        order.cwd = dir.path().to_path_buf();
         let path = PathBuf::from("/usr/bin/ldd").canonicalize().unwrap();
         order.checked = Some(open(&path).kept());
         let child = sandbox.start(&granted, order).unwrap();
