@@ -77,7 +77,8 @@ def commands():
     for it in others():
         try:
             yield open(f"/proc/{it}/cmdline").read()
-        except FileNotFoundError:
+        # It was gone before it was opened, or before it was read.
+        except (FileNotFoundError, ProcessLookupError):
             pass
 
 def leave(how, word):
