@@ -24,13 +24,16 @@ const ANSWER_HEAD: usize = 64 << 10;
 
 /// Our ends of a child's streams.
 pub(super) struct Streams {
-    stdin: (pipe::Sender, Vec<u8>),
+    stdin: Option<Rest>,
     stdout: pipe::Receiver,
     stderr: pipe::Receiver,
     /// What the child can read from descriptor 3, and what it answers on descriptor 4.
-    exchange: Option<((pipe::Sender, Vec<u8>), pipe::Receiver)>,
+    exchange: Option<(Option<Rest>, pipe::Receiver)>,
     notes: Notes,
 }
+
+/// What is to be written yet.
+type Rest = (pipe::Sender, Vec<u8>);
 
 /// What came out of a child.
 pub(super) struct Collected {
@@ -147,10 +150,17 @@ impl Captured {
     }
 }
 
-fn into_child(bytes: Vec<u8>) -> io::Result<(OwnedFd, (pipe::Sender, Vec<u8>))> {
+/// Mostly a pipe takes all of it at once: then it is there before the child is, and nobody has to come back for the rest.
+fn into_child(mut bytes: Vec<u8>) -> io::Result<(OwnedFd, Option<Rest>)> {
     let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
     set_nonblocking(&write)?;
-    Ok((read, (pipe::Sender::from_owned_fd(write)?, bytes)))
+    let taken = rustix::io::write(&write, &bytes)?;
+    bytes.drain(..taken);
+    let rest = match bytes.is_empty() {
+        true => None,
+        false => Some((pipe::Sender::from_owned_fd(write)?, bytes)),
+    };
+    Ok((read, rest))
 }
 
 pub(super) fn from_child() -> io::Result<(pipe::Receiver, OwnedFd)> {
@@ -165,8 +175,10 @@ fn set_nonblocking(fd: &OwnedFd) -> io::Result<()> {
 }
 
 /// A child that does not read its input is no failure.
-async fn feed((mut pipe, bytes): (pipe::Sender, Vec<u8>)) {
-    let _ = pipe.write_all(&bytes).await;
+async fn feed(rest: Option<Rest>) {
+    if let Some((mut pipe, bytes)) = rest {
+        let _ = pipe.write_all(&bytes).await;
+    }
 }
 
 /// Reads to the end, keeps the beginning. A child is never blocked by what is thrown away.

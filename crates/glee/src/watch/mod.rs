@@ -30,9 +30,9 @@ const LONGEST_OPEN: Duration = Duration::from_secs(2);
 /// When so much happens that events are lost, everything is looked at, but not more often than this:
 /// looking is itself something that happens.
 const BETWEEN_RESCANS: Duration = Duration::from_secs(2);
-/// What happened before anybody watched is found by looking, too: later, because a program that has
-/// just started has better things to do.
-const FIRST_LOOK: Duration = Duration::from_millis(500);
+/// When watching begins: a program that has just started has better things to do. What happens before is found by
+/// looking.
+const FIRST_LOOK: Duration = Duration::from_millis(200);
 
 /// Which of the lists that clients see are other ones now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -77,6 +77,9 @@ impl App {
         thread::Builder::new()
             .name("watch".to_owned())
             .spawn(move || {
+                if stopped_within(FIRST_LOOK, &events) {
+                    return;
+                }
                 let mut watch = Watch {
                     last: Seen::of(&app, first),
                     app,
@@ -99,19 +102,17 @@ struct Watch {
 
 impl Watch {
     fn run(&mut self, events: &Receiver<Heard>, changed: &impl Fn(&Change)) {
-        let mut targets = Targets::of(&self.app);
-        let (mut watcher, _) = self.listen(&targets);
-        let mut wait = wait(events, &targets, Some(FIRST_LOOK));
-        while wait.is_continue() {
+        let mut watcher = None;
+        loop {
             // Directories may be other ones now, under the same names, so they are watched anew: first,
             // because what happens after the look must be heard, and before the old watcher goes.
-            targets = Targets::of(&self.app);
+            let targets = Targets::of(&self.app);
             let (next, unheard) = self.listen(&targets);
             watcher = next.or(watcher);
             self.take_in(unheard, changed);
             // A tool that is new may run a file that nobody watches yet.
-            if Targets::of(&self.app) == targets {
-                wait = self::wait(events, &targets, None);
+            if Targets::of(&self.app) == targets && wait(events, &targets).is_break() {
+                return;
             }
         }
     }
@@ -200,29 +201,27 @@ impl Seen {
     }
 }
 
-/// Waits for a change, or so long, and then until it is complete. Breaks when nobody wants to know.
-fn wait(events: &Receiver<Heard>, targets: &Targets, longest: Option<Duration>) -> ControlFlow<()> {
-    let began = Instant::now();
-    loop {
-        let heard = match longest {
-            None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            Some(longest) => events.recv_timeout(longest.saturating_sub(began.elapsed())),
-        };
+/// Nothing else can be heard before anybody watches.
+fn stopped_within(time: Duration, events: &Receiver<Heard>) -> bool {
+    !matches!(events.recv_timeout(time), Err(RecvTimeoutError::Timeout))
+}
+
+/// Waits for a change, and then until it is complete. Breaks when nobody wants to know.
+fn wait(events: &Receiver<Heard>, targets: &Targets) -> ControlFlow<()> {
+    for heard in events {
         match heard {
-            Ok(Heard::Change(event)) if targets.concern(&event) => {
+            Heard::Change(event) if targets.concern(&event) => {
                 return settle(events, targets, &event);
             }
-            Ok(Heard::Change(_)) => {}
-            Ok(Heard::Lost) => {
+            Heard::Change(_) => {}
+            Heard::Lost => {
                 thread::sleep(BETWEEN_RESCANS);
                 return ControlFlow::Continue(());
             }
-            Err(RecvTimeoutError::Timeout) => return ControlFlow::Continue(()),
-            Ok(Heard::Stop) | Err(RecvTimeoutError::Disconnected) => {
-                return ControlFlow::Break(());
-            }
+            Heard::Stop => break,
         }
     }
+    ControlFlow::Break(())
 }
 
 /// Waits until nothing happens any more and what was being written is closed.

@@ -1,6 +1,7 @@
 //! Interpreters that stay between calls carry nothing from one call to the next.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use glee::app::{App, Call};
 use glee_core::outcome::{Failure, FailureKind};
@@ -36,6 +37,12 @@ def run(do):
     calls += 1
     if do == "leave a file":
         open("/tmp/left", "w").write("x")
+    if do == "leave a hidden file":
+        for place in ("/tmp", *below()):
+            open(f"{place}/left", "w").close()
+            os.utime(place, ns=(0, 0))
+    if do == "leave a file below":
+        open(f"{below()[0]}/left", "w").write("x")
     if do == "leave a process":
         subprocess.Popen(["sleep", "600"], start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     if do == "hang":
@@ -56,10 +63,14 @@ def run(do):
         return is_in_memory(do.split()[1])
     return {
         "imported": IMPORTED, "calls": calls, "random": random.random(), "at_import": AT_IMPORT,
-        "token": os.environ.get("TOKEN") is not None, "scratch": os.listdir("/tmp"),
+        "token": os.environ.get("TOKEN") is not None, "scratch": [sorted(os.listdir(it)) for it in ("/tmp", *below())],
         "objects": open("/proc/sysvipc/shm").read().count("\n") - 1,
         "processes": [it for it in commands() if it not in ("", open("/proc/self/cmdline").read())],
     }
+
+def below():
+    # The project is under /tmp, by way of a directory that is not its own.
+    return [it.path for it in os.scandir("/tmp") if it.is_dir() and os.stat(it).st_dev == os.stat("/tmp").st_dev]
 
 def wait_for(found):
     while not (it := found()):
@@ -221,9 +232,20 @@ fn the_module_is_imported_once_and_nothing_leaks() {
 
 #[test]
 fn what_a_call_leaves_behind_is_gone_for_the_next() {
-    for left in ["leave a file", "leave a process", "leave an object"] {
+    for left in [
+        "leave a file",
+        "leave a hidden file",
+        "leave a file below",
+        "leave a process",
+        "leave an object",
+    ] {
         let stage = Stage::set(MODULE);
         let clean = stage.call("").unwrap();
+        // Also when the keeper has come to trust the times of what is there.
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_millis(50) {
+            stage.call("").unwrap();
+        }
         let first = stage.call(left).unwrap();
         let second = stage.call("").unwrap();
         assert_eq!(clean["imported"], first["imported"]);

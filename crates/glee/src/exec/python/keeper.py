@@ -6,7 +6,7 @@
 
 def keep(module, cwd):
     # Also what only the forks need: each of them would have to import it.
-    import gc, importlib, random, resource, select, signal, socket, stat
+    import gc, importlib, random, resource, select, signal, socket, stat, time
 
     # It was for this interpreter: a fork would find every function anew that was not called before.
     os.environ.pop("LD_BIND_NOW", None)
@@ -88,6 +88,7 @@ class Worker:
         if os.WIFSTOPPED(status):
             # It has said all. From here on it runs no more and makes no process; the rest of its end, which
             # takes longer than all this, need not be waited for.
+            self.family.aside(self.process)
             os.kill(self.process, 9)
             if self.family.is_only(self, ahead):
                 return 0, False
@@ -165,8 +166,10 @@ class Family:
     def __init__(self):
         import ctypes, resource
 
+        libc = ctypes.CDLL(None)
         # PR_SET_CHILD_SUBREAPER
-        ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+        libc.prctl(36, 1, 0, 0, 0)
+        self.processor = getattr(libc, "sched_getcpu", lambda: -1)
         self.memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         self.own = self.open(os.getpid())
 
@@ -176,6 +179,13 @@ class Family:
         except FileNotFoundError:
             # A kernel that does not tell.
             return None
+
+    def aside(self, process):
+        # To another processor: whoever is killed here would end first, and this one wait for it.
+        try:
+            os.sched_setaffinity(process, os.sched_getaffinity(0) - {self.processor()})
+        except OSError:
+            pass  # There is only one.
 
     def is_known(self):
         return self.own is not None
@@ -214,17 +224,18 @@ class Traces:
     def __init__(self):
         self.told = [os.open(it, os.O_RDONLY | os.O_CLOEXEC) for it in self.TOLD]
         self.before, self.found = self.state(), self.files()
-        # In directories that were there already, nothing is seen from above.
-        self.is_flat = len(self.found) == len(self.SCRATCH)
         self.smooth()
 
     def none(self):
         if self.state() != self.before:
             return False
-        if not self.is_flat or self.touch() != self.touched:
+        settled, is_touched = self.is_settled(), self.touch() != self.touched
+        if is_touched or not self.is_sure:
             if self.files() != self.found:
                 return False
-            self.smooth()
+            self.is_sure = settled
+            if is_touched:
+                self.smooth()
         return True
 
     def state(self):
@@ -258,14 +269,27 @@ class Traces:
             return None
 
     def smooth(self):
+        import time
+
         # The times of a directory would tell something, too.
         for path, it in self.found.items():
             if it and len(it) == 5:
                 os.utime(path, ns=(0, 0))
-        self.touched = self.touch()
+        # Until the clock of the file system has gone on, what changes has the times that are seen now.
+        self.touched, self.since, self.is_sure = self.touch(), time.monotonic(), False
 
     def touch(self):
-        return [(it.st_mtime_ns, it.st_ctime_ns) for it in map(os.stat, self.SCRATCH)]
+        # Whatever is made, changed or removed is seen in the times of what was there. Nobody can choose the second.
+        try:
+            there = [os.lstat(path) for path, it in self.found.items() if it]
+        except OSError:
+            return None
+        return [(it.st_mtime_ns, it.st_ctime_ns) for it in there]
+
+    def is_settled(self):
+        import time
+
+        return time.monotonic() - self.since > 0.02
 
 
 class Shield:
