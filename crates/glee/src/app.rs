@@ -26,7 +26,7 @@ use glee_core::policy::{
     AgentCeiling, Asking, Case, ManifestApproval, Rule, Rules, Verdict, objections,
 };
 use glee_core::port::{
-    Approver, Caller, Cancel, Clock, Files, Observer, Party, Reviews as _, Secrets, Waits,
+    Approver, Caller, Cancel, Clock, Files, Later, Observer, Party, Reviews as _, Secrets, Waits,
 };
 use glee_core::resource::Contents;
 use glee_core::rule;
@@ -43,6 +43,7 @@ use uuid::Uuid;
 use self::bundles::Indexed;
 pub use self::bundles::{Listed, Put, REAP_AFTER};
 use self::counter::Counter;
+pub use self::counter::Tell;
 pub use self::exchange::{Arrival, OnConflict, Run};
 use self::machine::{Environment, SystemClock, allowed_permissions};
 use self::reviewed::Reviewed;
@@ -493,6 +494,18 @@ impl App {
     }
 
     pub async fn call(&self, call: Call) -> Outcome {
+        let (who, answered) = self.begin(call);
+        self.counter.wait(who, answered).await
+    }
+
+    /// The same in the task that waits for it, which takes less. Should that task hang with the disk, its caller is
+    /// told so, and there is no outcome.
+    pub async fn call_here(&self, call: Call, tell: Tell) -> Option<Outcome> {
+        let ((id, _), answered) = self.begin(call);
+        self.counter.stay(id, answered, tell).await
+    }
+
+    fn begin(&self, call: Call) -> ((Uuid, String), Later<'static, Outcome>) {
         let (runtime, running) = (self.runtime.clone(), self.running.begin());
         let cancel = self.running.or_stopped(call.cancel);
         let call = invocation(Call { cancel, ..call });
@@ -502,7 +515,7 @@ impl App {
             let _running = running;
             runtime.invoke(call).await
         });
-        self.counter.wait(who, answered).await
+        (who, answered)
     }
 
     /// Takes back the calls that run, and waits until their ends are recorded.

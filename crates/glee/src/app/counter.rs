@@ -1,5 +1,5 @@
-//! Where callers wait for their answers. A call runs apart from whoever waits for it, so that somebody else
-//! can answer when the call cannot: when the disk that takes its record hangs.
+//! Where callers wait for their answers, so that somebody else can answer when a call cannot: when the disk that
+//! takes its record hangs. So a call runs apart from whoever waits for it, or has another way to its caller.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,10 +14,21 @@ use crate::observe::audit::{Stage, Stuck};
 
 #[derive(Clone, Default)]
 pub(super) struct Counter {
-    waiting: Arc<Mutex<HashMap<Uuid, oneshot::Sender<Answer>>>>,
+    waiting: Arc<Mutex<HashMap<Uuid, Waits>>>,
 }
 
 type Answer = Result<Outcome, Failure>;
+
+/// Tells a caller what has become of a call that hangs.
+pub type Tell = Box<dyn FnOnce(Failure) + Send>;
+
+/// Who waits for a call.
+enum Waits {
+    /// Another task.
+    Apart(oneshot::Sender<Answer>),
+    /// The task that runs it, and would hang with it.
+    There(Tell),
+}
 
 impl Counter {
     /// Runs a call, which ends with whoever waits for it.
@@ -27,11 +38,7 @@ impl Counter {
         call: impl Future<Output = Outcome> + Send + 'static,
     ) -> Outcome {
         let (answer, answered) = oneshot::channel();
-        self.lock().insert(id, answer);
-        let waiting = Waiting {
-            counter: self.clone(),
-            id,
-        };
+        let waiting = self.begin(id, Waits::Apart(answer));
         let running = tokio::spawn(async move {
             let outcome = call.await;
             waiting.answer(Ok(outcome));
@@ -44,6 +51,26 @@ impl Counter {
             result: Err(failure),
             meta: Meta::default(),
         })
+    }
+
+    /// Runs a call in the task that waits for it. `None` when its caller has been told meanwhile.
+    pub(super) async fn stay(
+        &self,
+        id: Uuid,
+        call: impl Future<Output = Outcome>,
+        tell: Tell,
+    ) -> Option<Outcome> {
+        let waiting = self.begin(id, Waits::There(tell));
+        let outcome = call.await;
+        waiting.leave().then_some(outcome)
+    }
+
+    fn begin(&self, id: Uuid, waits: Waits) -> Waiting {
+        self.lock().insert(id, waits);
+        Waiting {
+            counter: self.clone(),
+            id,
+        }
     }
 
     /// In the place of a call that hangs.
@@ -61,13 +88,18 @@ impl Counter {
 
     fn answer(&self, id: Uuid, answer: Answer) {
         let waits = self.lock().remove(&id);
-        if let Some(waits) = waits {
-            // Nobody may be waiting any more.
-            let _ = waits.send(answer);
+        match (waits, answer) {
+            (Some(Waits::Apart(waits)), answer) => {
+                // Nobody may be waiting any more.
+                let _ = waits.send(answer);
+            }
+            (Some(Waits::There(tell)), Err(failure)) => tell(failure),
+            // It answers for itself, or was answered for.
+            (Some(Waits::There(_)), Ok(_)) | (None, _) => {}
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Uuid, oneshot::Sender<Answer>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Uuid, Waits>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -81,6 +113,11 @@ struct Waiting {
 impl Waiting {
     fn answer(&self, answer: Answer) {
         self.counter.answer(self.id, answer);
+    }
+
+    /// Whether nobody has answered for it.
+    fn leave(&self) -> bool {
+        self.counter.lock().remove(&self.id).is_some()
     }
 }
 

@@ -5,6 +5,7 @@ mod targets;
 
 use std::collections::BTreeSet;
 use std::io;
+use std::mem;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,7 +33,7 @@ const LONGEST_OPEN: Duration = Duration::from_secs(2);
 const BETWEEN_RESCANS: Duration = Duration::from_secs(2);
 /// When watching begins: a program that has just started has better things to do. What happens before is found by
 /// looking.
-const FIRST_LOOK: Duration = Duration::from_millis(200);
+const BEGINNING: Duration = Duration::from_millis(50);
 
 /// Which of the lists that clients see are other ones now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -77,16 +78,15 @@ impl App {
         thread::Builder::new()
             .name("watch".to_owned())
             .spawn(move || {
-                if stopped_within(FIRST_LOOK, &events) {
-                    return;
-                }
                 let mut watch = Watch {
                     last: Seen::of(&app, first),
                     app,
                     heard,
                     told: BTreeSet::new(),
                 };
-                watch.run(&events, &changed)
+                if !stopped_within(BEGINNING, &events) {
+                    watch.run(&events, &changed);
+                }
             })?;
         Ok(Watching { stop })
     }
@@ -103,12 +103,17 @@ struct Watch {
 impl Watch {
     fn run(&mut self, events: &Receiver<Heard>, changed: &impl Fn(&Change)) {
         let mut watcher = None;
+        let mut is_first = true;
         loop {
             // Directories may be other ones now, under the same names, so they are watched anew: first,
             // because what happens after the look must be heard, and before the old watcher goes.
             let targets = Targets::of(&self.app);
             let (next, unheard) = self.listen(&targets);
             watcher = next.or(watcher);
+            // Somebody may be at it already.
+            if mem::take(&mut is_first) && settle(events, &targets, None).is_break() {
+                return;
+            }
             self.take_in(unheard, changed);
             // A tool that is new may run a file that nobody watches yet.
             if Targets::of(&self.app) == targets && wait(events, &targets).is_break() {
@@ -211,7 +216,7 @@ fn wait(events: &Receiver<Heard>, targets: &Targets) -> ControlFlow<()> {
     for heard in events {
         match heard {
             Heard::Change(event) if targets.concern(&event) => {
-                return settle(events, targets, &event);
+                return settle(events, targets, Some(&event));
             }
             Heard::Change(_) => {}
             Heard::Lost => {
@@ -225,11 +230,11 @@ fn wait(events: &Receiver<Heard>, targets: &Targets) -> ControlFlow<()> {
 }
 
 /// Waits until nothing happens any more and what was being written is closed.
-fn settle(events: &Receiver<Heard>, targets: &Targets, first: &Event) -> ControlFlow<()> {
+fn settle(events: &Receiver<Heard>, targets: &Targets, first: Option<&Event>) -> ControlFlow<()> {
     let began = Instant::now();
     let mut last = began;
     let mut written = BTreeSet::new();
-    note(&mut written, first);
+    first.into_iter().for_each(|it| note(&mut written, it));
     loop {
         let until = match written.is_empty() {
             true => (last + QUIET).min(began + LONGEST),

@@ -9,7 +9,7 @@ use glee_core::port::{Answer, Caller, Cancel, Waits};
 use serde_json::{Value, json};
 
 use crate::mcp::server::{Pipes, eventually, running, unique};
-use crate::support::{Scene, stdout, wiring};
+use crate::support::{Scene, long, stdout, wiring};
 
 const MANIFEST: &str = "\
 name: tool
@@ -42,7 +42,7 @@ def run(do):
             open(f"{place}/left", "w").close()
             os.utime(place, ns=(0, 0))
     if do == "leave a file below":
-        open(f"{below()[0]}/left", "w").write("x")
+        open(f"{below()[-1]}/left", "w").write("x")
     if do == "leave a process":
         subprocess.Popen(["sleep", "600"], start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     if do == "hang":
@@ -69,8 +69,9 @@ def run(do):
     }
 
 def below():
-    # The project is under /tmp, by way of a directory that is not its own.
-    return [it.path for it in os.scandir("/tmp") if it.is_dir() and os.stat(it).st_dev == os.stat("/tmp").st_dev]
+    # Where the project is under /tmp, there is a directory on the way to it.
+    own = os.stat("/tmp").st_dev
+    return ["/dev/shm"] + [it.path for it in os.scandir("/tmp") if it.is_dir() and os.stat(it).st_dev == own]
 
 def wait_for(found):
     while not (it := found()):
@@ -345,9 +346,14 @@ fn nothing_of_a_call_is_told_to_the_next() {
             "os.listdir(WORK)",
         ),
         (
-            "FILE = tempfile.mkstemp()[1]",
+            "HANDLE, FILE = tempfile.mkstemp(); os.close(HANDLE)",
             "open(FILE, 'w').write('x')",
             "os.stat(FILE).st_size",
+        ),
+        (
+            "FILE = '/tmp/made'; open(FILE, 'w').write('.')",
+            "page = mmap.mmap(os.open(FILE, os.O_RDWR), 1); page[0]; page[:1] = b'x'",
+            "open(FILE).read() == 'x'",
         ),
         (
             "SHARED = mmap.mmap(-1, 4096)",
@@ -378,6 +384,26 @@ def run(do):\n    if do == 'leave':\n        {leave}\n    return bool({look})\n"
         assert_eq!(stage.call("look").unwrap(), false, "{leave}");
         assert_eq!(stage.call("leave").unwrap(), true, "{leave} leaves nothing");
         assert_eq!(stage.call("look").unwrap(), false, "{leave} is told");
+    }
+}
+
+/// Nobody looks at what a call does in its scratch directory while it is at it.
+#[test]
+fn a_call_may_make_and_remove_files() {
+    let stage = Stage::set(
+        "
+import tempfile, time
+
+def run(do):
+    until = time.monotonic() + 0.03
+    while time.monotonic() < until:
+        with tempfile.TemporaryDirectory() as directory:
+            open(f'{directory}/file', 'w').close()
+    return True
+",
+    );
+    for _ in 0..long(60, 1000) {
+        assert_eq!(stage.call("").unwrap(), true);
     }
 }
 

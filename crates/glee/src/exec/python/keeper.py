@@ -30,6 +30,8 @@ def keep(module, cwd):
     if len(os.listdir("/proc/self/task")) > 1 or os.listdir("/proc/self/fd") != descriptors or is_shared():
         return say({"ready": False})
     shield, family, traces = Shield(), Family(), Traces()
+    if not traces.are_seen():
+        return say({"ready": False})
     prefixes = tuple({sys.prefix, sys.base_prefix, sys.exec_prefix})
     files = [getattr(it, "__file__", None) for it in list(sys.modules.values())]
     own = sorted({it for it in files if it and not it.startswith(prefixes)})
@@ -47,8 +49,12 @@ def keep(module, cwd):
         # Nothing but the shield keeps a call from the fork that waits for the next.
         ahead = Worker(control, shield, family) if shield.layer is not None and family.is_known() else None
         if nobody_waits(control):
-            # For the pages that are written to after the call: the first write since the fork is slow.
-            family.is_only(worker, ahead), traces.none(), json.dumps({"code": 0, "clean": True})
+            # For the pages that are written to after the call: the first write since the fork is slow. The call may have
+            # come just now, so nothing is concluded from it.
+            try:
+                family.is_only(worker, ahead), traces.glance(), json.dumps({"code": 0, "clean": True})
+            except OSError:
+                pass
         code, left = worker.end(ahead)
         clean = not left and traces.none()
         try:
@@ -88,7 +94,6 @@ class Worker:
         if os.WIFSTOPPED(status):
             # It has said all. From here on it runs no more and makes no process; the rest of its end, which
             # takes longer than all this, need not be waited for.
-            self.family.aside(self.process)
             os.kill(self.process, 9)
             if self.family.is_only(self, ahead):
                 return 0, False
@@ -166,10 +171,8 @@ class Family:
     def __init__(self):
         import ctypes, resource
 
-        libc = ctypes.CDLL(None)
         # PR_SET_CHILD_SUBREAPER
-        libc.prctl(36, 1, 0, 0, 0)
-        self.processor = getattr(libc, "sched_getcpu", lambda: -1)
+        ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
         self.memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         self.own = self.open(os.getpid())
 
@@ -179,13 +182,6 @@ class Family:
         except FileNotFoundError:
             # A kernel that does not tell.
             return None
-
-    def aside(self, process):
-        # To another processor: whoever is killed here would end first, and this one wait for it.
-        try:
-            os.sched_setaffinity(process, os.sched_getaffinity(0) - {self.processor()})
-        except OSError:
-            pass  # There is only one.
 
     def is_known(self):
         return self.own is not None
@@ -229,14 +225,24 @@ class Traces:
     def none(self):
         if self.state() != self.before:
             return False
-        settled, is_touched = self.is_settled(), self.touch() != self.touched
+        is_settled, is_touched = self.is_settled(), self.touch() != self.touched
         if is_touched or not self.is_sure:
             if self.files() != self.found:
                 return False
-            self.is_sure = settled
+            self.is_sure = is_settled
             if is_touched:
                 self.smooth()
         return True
+
+    def glance(self):
+        return self.state() == self.before, self.touch() == self.touched
+
+    def are_seen(self):
+        # What is written to a file by way of memory changes none of its times, unless the file grows.
+        import stat
+
+        files = [os.lstat(path) for path, it in self.found.items() if it and stat.S_ISREG(it[1])]
+        return not any(it.st_size for it in files)
 
     def state(self):
         told = [os.pread(it, 1 << 16, 0) for it in self.told]
@@ -269,17 +275,15 @@ class Traces:
             return None
 
     def smooth(self):
-        import time
-
         # The times of a directory would tell something, too.
         for path, it in self.found.items():
             if it and len(it) == 5:
-                os.utime(path, ns=(0, 0))
+                os.utime(path, ns=(0, 0), follow_symlinks=False)
         # Until the clock of the file system has gone on, what changes has the times that are seen now.
-        self.touched, self.since, self.is_sure = self.touch(), time.monotonic(), False
+        self.touched, self.is_sure = self.touch(), False
 
     def touch(self):
-        # Whatever is made, changed or removed is seen in the times of what was there. Nobody can choose the second.
+        # What is made, changed or removed is seen in the times of what was there. Nobody can choose the second.
         try:
             there = [os.lstat(path) for path, it in self.found.items() if it]
         except OSError:
@@ -289,7 +293,8 @@ class Traces:
     def is_settled(self):
         import time
 
-        return time.monotonic() - self.since > 0.02
+        # CLOCK_REALTIME_COARSE, which is the clock of file systems.
+        return bool(self.touched) and time.clock_gettime_ns(5) > max(changed for _, changed in self.touched)
 
 
 class Shield:

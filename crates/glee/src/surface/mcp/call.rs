@@ -1,6 +1,7 @@
 //! One call of one tool, from a client's request to its answer.
 
 use std::collections::BTreeMap;
+use std::future::pending;
 use std::sync::{Arc, PoisonError};
 
 use glee_core::elicit::elicit;
@@ -9,7 +10,7 @@ use glee_core::outcome::{Failure, FailureKind, Outcome};
 use glee_core::port::{Caller, Cancel, Party};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ClientCapabilities, CreateTaskResult,
-    InputRequiredResult, InputResponses,
+    InputRequiredResult, InputResponses, ServerJsonRpcMessage, ServerResult,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
@@ -19,7 +20,8 @@ use uuid::Uuid;
 use super::line::{Line, Unanswered, is_stateless};
 use super::shown::Shown;
 use super::{Server, approval, meta, protocol, result, seal};
-use crate::app::Call;
+use crate::app::{Call, Tell};
+use crate::surface::turnstile::Pass;
 
 /// What a client wants to be run.
 pub(super) struct Chosen {
@@ -34,6 +36,20 @@ pub(super) struct Asked {
     chosen: Chosen,
     responses: Option<InputResponses>,
     state: Option<String>,
+}
+
+impl Chosen {
+    pub(super) fn call(self, caller: Caller, cancel: Cancel, party: Arc<dyn Party>) -> Call {
+        Call {
+            tool: self.tool,
+            args: self.args,
+            approval: self.approval,
+            caller,
+            timeout: None,
+            cancel,
+            party,
+        }
+    }
 }
 
 impl Server {
@@ -116,8 +132,18 @@ impl Server {
             return Ok(CreateTaskResult::new(task?).into());
         }
         let cancel = Cancel::when(context.ct.clone().cancelled_owned());
-        let run = self.run(chosen, caller.clone(), cancel, line.clone());
-        let outcome = line.attend(run).await;
+        let call = chosen.call(caller.clone(), cancel, line.clone());
+        let tell = self.beside(&context, &caller);
+        let run = async {
+            match tell {
+                Some(tell) => self.run_here(call, tell).await,
+                None => Some(self.run(call).await),
+            }
+        };
+        let Some(outcome) = line.attend(run).await else {
+            // Another answer to the same request would be one too many.
+            return pending().await;
+        };
         line.finish().await;
         if let Some(round) = self.next_round(&purpose, &line)? {
             return Ok(round.into());
@@ -147,28 +173,44 @@ impl Server {
     }
 
     /// Takes its turn and runs.
-    pub(super) async fn run(
-        &self,
-        chosen: Chosen,
-        caller: Caller,
-        cancel: Cancel,
-        party: Arc<dyn Party>,
-    ) -> Outcome {
-        let call = Call {
-            tool: chosen.tool,
-            args: chosen.args,
-            approval: chosen.approval,
-            caller,
-            timeout: None,
-            cancel,
-            party,
-        };
-        let Some(_inside) = self.shared.calls.enter(&call.caller.name) else {
+    pub(super) async fn run(&self, call: Call) -> Outcome {
+        let app = &self.shared.app;
+        match self.enter(&call) {
+            Ok(_inside) => app.call(call).await,
+            Err(failure) => app.turn_away(call, failure).await,
+        }
+    }
+
+    /// The same in the task of the request, whose client can be told in another way should that hang.
+    async fn run_here(&self, call: Call, tell: Tell) -> Option<Outcome> {
+        let app = &self.shared.app;
+        match self.enter(&call) {
+            Ok(_inside) => app.call_here(call, tell).await,
+            Err(failure) => Some(app.turn_away(call, failure).await),
+        }
+    }
+
+    fn enter(&self, call: &Call) -> Result<Pass, Failure> {
+        let inside = self.shared.calls.enter(&call.caller.name);
+        inside.ok_or_else(|| {
             let why = "too many calls are under way already";
-            let failure = Failure::new(FailureKind::RateLimited, why).retryable();
-            return self.shared.app.turn_away(call, failure).await;
-        };
-        self.shared.app.call(call).await
+            Failure::new(FailureKind::RateLimited, why).retryable()
+        })
+    }
+
+    /// The answer to a request whose own task hangs, if there is a way out for it.
+    fn beside(&self, context: &RequestContext<RoleServer>, caller: &Caller) -> Option<Tell> {
+        let beside = self.beside.clone()?;
+        let (shared, caller, id) = (self.shared.clone(), caller.clone(), context.id.clone());
+        let is_stateless = is_stateless(context);
+        Some(Box::new(move |failure| {
+            let result = result::error(&failure, &shared.shelf(&caller));
+            let mut result = ServerResult::CallToolResult(result);
+            if !is_stateless {
+                result.strip_result_type_for_legacy_peer();
+            }
+            beside(&ServerJsonRpcMessage::response(result, id));
+        }))
     }
 
     pub(super) fn line(

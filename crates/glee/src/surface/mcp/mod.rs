@@ -38,7 +38,7 @@ use rmcp::model::{
     Implementation, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
     ListToolsResult, LoggingLevel, PaginatedRequestParams, ProtocolVersion,
     ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
-    SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool,
+    ServerJsonRpcMessage, SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool,
     UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
@@ -80,7 +80,11 @@ pub struct Server {
     subscribed: Arc<Mutex<HashSet<String>>>,
     /// Whoever no surface has named: the one process at the other end of a pipe.
     otherwise: Principal,
+    beside: Option<Beside>,
 }
+
+/// A way out beside the usual one, for answers that would hang there.
+type Beside = Arc<dyn Fn(&ServerJsonRpcMessage) + Send + Sync>;
 
 struct Shared {
     app: Arc<App>,
@@ -110,6 +114,14 @@ impl Server {
             level: Arc::default(),
             subscribed: Arc::default(),
             otherwise,
+            beside: None,
+        }
+    }
+
+    fn with_a_way_beside(self, beside: Beside) -> Server {
+        Server {
+            beside: Some(beside),
+            ..self
         }
     }
 
@@ -178,10 +190,16 @@ impl Server {
     }
 
     fn shelf<'a>(&'a self, caller: &'a Caller) -> Shelf<'a> {
+        self.shared.shelf(caller)
+    }
+}
+
+impl Shared {
+    fn shelf<'a>(&'a self, caller: &'a Caller) -> Shelf<'a> {
         Shelf {
-            results: self.shared.app.results(),
+            results: self.app.results(),
             owner: &caller.name,
-            largest: self.shared.app.mcp().result_bytes,
+            largest: self.app.mcp().result_bytes,
         }
     }
 }

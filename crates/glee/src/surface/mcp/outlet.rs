@@ -13,7 +13,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::AsyncWrite;
 use tokio::sync::Notify;
 
-use super::Server;
+use super::{Beside, Server};
 
 /// No answer is begun while so many bytes wait for a client that does not read them.
 const MOST_GATHERED: usize = 64 * 1024;
@@ -64,6 +64,21 @@ impl<W: AsyncWrite + Unpin> Outlet<W> {
         });
         let drain = Drain { pipe: pipe.clone() };
         (Outlet { server, pipe }, drain)
+    }
+
+    /// Answers come whole here, too, so they stand between others.
+    pub(super) fn beside(&self) -> Beside
+    where
+        W: Send + 'static,
+    {
+        let pipe = self.pipe.clone();
+        Arc::new(move |answer| {
+            if let Ok(mut line) = serde_json::to_vec(answer) {
+                line.push(b'\n');
+                pipe.lock().last.extend_from_slice(&line);
+                pipe.news.notify_one();
+            }
+        })
     }
 }
 

@@ -23,6 +23,7 @@ pub async fn serve(app: Arc<App>) -> anyhow::Result<()> {
     let _watching = app.watch(move |change| tell.announce(change))?;
     let (from, to) = stdio_pipes();
     let (to, drain) = Outlet::new(to, server.clone());
+    let server = server.with_a_way_beside(to.beside());
     let drained = tokio::spawn(drain.run());
     let served = converse(server, (from, to)).await;
     // A client that is gone, or does not read what it asked for, is not waited for.

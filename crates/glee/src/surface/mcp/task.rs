@@ -93,7 +93,8 @@ impl Server {
                     capabilities,
                     is_trusted,
                 });
-                let outcome = server.run(chosen, caller.clone(), cancel, party).await;
+                let call = chosen.call(caller.clone(), cancel, party);
+                let outcome = server.run(call).await;
                 match &outcome.result {
                     Err(failure) if failure.kind == FailureKind::Cancelled => {
                         Err(TaskExit::Cancelled)

@@ -352,6 +352,11 @@ fn ad_03_a_server_goes_on_while_the_disk_hangs() {
     // The call is held up as long as strace is there.
     strace.kill().unwrap();
     strace.wait().unwrap();
+    // Then it goes on, and answers nothing that was answered for it.
+    client.ask(6, "touch", &json!({}));
+    let answer = client.next();
+    assert!(answer.contains("\"id\":6,"), "{answer}");
+    assert!(ran(&scene));
     client.end();
 }
 
