@@ -255,6 +255,34 @@ fn a_file_is_not_read_while_it_is_written() {
     );
 }
 
+/// Nor when somebody is at it as watching begins.
+#[test]
+fn a_file_is_not_read_at_first_while_it_is_written() {
+    let scene = Scene::new();
+    let wiring = wiring(BTreeMap::new(), Answer::Denied { reason: "".into() });
+    let app = Arc::new(App::open(scene.project(), wiring).unwrap());
+    let path = scene.write(".glee/prompts/q.yml", "");
+    let (told, changes) = channel();
+    let seen = app.clone();
+    let watching = app.watch(move |it| {
+        let prompt = seen.tools().find_prompt("q").ok();
+        told.send((it.prompts, prompt.and_then(|it| it.title.clone())))
+            .unwrap();
+    });
+    let mut file = fs::File::create(path).unwrap();
+    file.write_all(b"name: q\ndescription: Half\nmessages: [{role: user, text: x}]\n")
+        .unwrap();
+    for _ in 0..30 {
+        file.write_all(b"# more\n").unwrap();
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    file.write_all(b"title: Whole\n").unwrap();
+    drop(file);
+    let first = changes.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(first, (true, Some("Whole".to_owned())));
+    drop(watching);
+}
+
 #[test]
 fn what_changed_before_anybody_watched_is_seen() {
     let scene = Scene::new();
