@@ -501,8 +501,8 @@ impl App {
     /// The same in the task that waits for it, which takes less. Should that task hang with the disk, its caller is
     /// told so, and there is no outcome.
     pub async fn call_here(&self, call: Call, tell: Tell) -> Option<Outcome> {
-        let ((id, _), answered) = self.begin(call);
-        self.counter.stay(id, answered, tell).await
+        let (who, answered) = self.begin(call);
+        self.counter.stay(who, answered, tell).await
     }
 
     fn begin(&self, call: Call) -> ((Uuid, String), Later<'static, Outcome>) {

@@ -20,14 +20,14 @@ pub(super) struct Counter {
 type Answer = Result<Outcome, Failure>;
 
 /// Tells a caller what has become of a call that hangs.
-pub type Tell = Box<dyn FnOnce(Failure) + Send>;
+pub type Tell = Box<dyn FnOnce(Outcome) + Send>;
 
 /// Who waits for a call.
 enum Waits {
     /// Another task.
     Apart(oneshot::Sender<Answer>),
     /// The task that runs it, and would hang with it.
-    There(Tell),
+    There { tool: String, tell: Tell },
 }
 
 impl Counter {
@@ -45,22 +45,17 @@ impl Counter {
         });
         let _running = Running(running.abort_handle());
         let answer = answered.await.unwrap_or_else(|_| Err(gone()));
-        answer.unwrap_or_else(|failure| Outcome {
-            id,
-            tool,
-            result: Err(failure),
-            meta: Meta::default(),
-        })
+        answer.unwrap_or_else(|failure| failed(id, tool, failure))
     }
 
     /// Runs a call in the task that waits for it. `None` when its caller has been told meanwhile.
     pub(super) async fn stay(
         &self,
-        id: Uuid,
+        (id, tool): (Uuid, String),
         call: impl Future<Output = Outcome>,
         tell: Tell,
     ) -> Option<Outcome> {
-        let waiting = self.begin(id, Waits::There(tell));
+        let waiting = self.begin(id, Waits::There { tool, tell });
         let outcome = call.await;
         waiting.leave().then_some(outcome)
     }
@@ -93,9 +88,9 @@ impl Counter {
                 // Nobody may be waiting any more.
                 let _ = waits.send(answer);
             }
-            (Some(Waits::There(tell)), Err(failure)) => tell(failure),
+            (Some(Waits::There { tool, tell }), Err(failure)) => tell(failed(id, tool, failure)),
             // It answers for itself, or was answered for.
-            (Some(Waits::There(_)), Ok(_)) | (None, _) => {}
+            (Some(Waits::There { .. }), Ok(_)) | (None, _) => {}
         }
     }
 
@@ -133,6 +128,15 @@ struct Running(AbortHandle);
 impl Drop for Running {
     fn drop(&mut self) {
         self.0.abort();
+    }
+}
+
+fn failed(id: Uuid, tool: String, failure: Failure) -> Outcome {
+    Outcome {
+        id,
+        tool,
+        result: Err(failure),
+        meta: Meta::default(),
     }
 }
 

@@ -265,7 +265,7 @@ class Traces:
                 left += [os.path.join(path, name) for name in os.listdir(path)]
             else:
                 # Nobody can choose the time of the last change.
-                found[path].append(it.st_ctime_ns)
+                found[path] += [it.st_ctime_ns, it.st_size]
         return found
 
     def attributes(self, path):

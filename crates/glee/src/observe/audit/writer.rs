@@ -264,6 +264,18 @@ impl Drop for AtIt<'_> {
     }
 }
 
+impl Here {
+    /// Whose caller is to be told, when it has taken too long.
+    fn outwait(&mut self) -> Option<Stuck> {
+        // The thread that hangs may be the one that has an eye on the clock for all others; one that is woken takes its
+        // place.
+        self.who.runtime.spawn(async {});
+        let is_too_late = !self.is_given_up && self.since.elapsed() >= PATIENCE;
+        self.is_given_up |= is_too_late;
+        is_too_late.then_some(self.who.call)
+    }
+}
+
 impl Shared {
     fn hand_in(&self, entry: Entry) -> Result<Handed, String> {
         let (answer, answered) = oneshot::channel();
@@ -448,8 +460,11 @@ impl Shared {
         if self.begun.load(Ordering::SeqCst) != begun {
             return;
         }
-        if let Some(here) = lock(&self.here).as_mut() {
-            self.outwait(here);
+        let stuck = lock(&self.here).as_mut().map(Here::outwait);
+        if let Some(stuck) = stuck {
+            if let Some(call) = stuck {
+                (self.outwaited)(call, too_late());
+            }
             return;
         }
         if are_alone {
@@ -460,16 +475,6 @@ impl Shared {
         // Somebody may have come just now, and seen that they are watched.
         if self.begun.load(Ordering::SeqCst) != begun || self.is_at_it() {
             self.is_watched.store(true, Ordering::SeqCst);
-        }
-    }
-
-    /// The thread that hangs may be the one that has an eye on the clock for all others; one that is woken
-    /// takes its place.
-    fn outwait(&self, here: &mut Here) {
-        here.who.runtime.spawn(async {});
-        if !here.is_given_up && here.since.elapsed() >= PATIENCE {
-            here.is_given_up = true;
-            (self.outwaited)(here.who.call, too_late());
         }
     }
 

@@ -1,7 +1,6 @@
 //! One call of one tool, from a client's request to its answer.
 
 use std::collections::BTreeMap;
-use std::future::pending;
 use std::sync::{Arc, PoisonError};
 
 use glee_core::elicit::elicit;
@@ -19,7 +18,7 @@ use uuid::Uuid;
 
 use super::line::{Line, Unanswered, is_stateless};
 use super::shown::Shown;
-use super::{Server, approval, meta, protocol, result, seal};
+use super::{Server, approval, broken, meta, protocol, result, seal};
 use crate::app::{Call, Tell};
 use crate::surface::turnstile::Pass;
 
@@ -133,7 +132,7 @@ impl Server {
         }
         let cancel = Cancel::when(context.ct.clone().cancelled_owned());
         let call = chosen.call(caller.clone(), cancel, line.clone());
-        let tell = self.beside(&context, &caller);
+        let tell = self.tell(&context, &caller);
         let run = async {
             match tell {
                 Some(tell) => self.run_here(call, tell).await,
@@ -141,8 +140,7 @@ impl Server {
             }
         };
         let Some(outcome) = line.attend(run).await else {
-            // Another answer to the same request would be one too many.
-            return pending().await;
+            return Err(self.leave_out(&context));
         };
         line.finish().await;
         if let Some(round) = self.next_round(&purpose, &line)? {
@@ -199,18 +197,32 @@ impl Server {
     }
 
     /// The answer to a request whose own task hangs, if there is a way out for it.
-    fn beside(&self, context: &RequestContext<RoleServer>, caller: &Caller) -> Option<Tell> {
+    fn tell(&self, context: &RequestContext<RoleServer>, caller: &Caller) -> Option<Tell> {
         let beside = self.beside.clone()?;
-        let (shared, caller, id) = (self.shared.clone(), caller.clone(), context.id.clone());
+        let (shared, caller) = (self.shared.clone(), caller.clone());
+        let (id, cancelled) = (context.id.clone(), context.ct.clone());
         let is_stateless = is_stateless(context);
-        Some(Box::new(move |failure| {
-            let result = result::error(&failure, &shared.shelf(&caller));
+        Some(Box::new(move |outcome| {
+            // Nobody waits for it any more.
+            if cancelled.is_cancelled() {
+                return;
+            }
+            let result = result::render(outcome, None, &shared.shelf(&caller));
             let mut result = ServerResult::CallToolResult(result);
             if !is_stateless {
                 result.strip_result_type_for_legacy_peer();
             }
-            beside(&ServerJsonRpcMessage::response(result, id));
+            beside.say(&ServerJsonRpcMessage::response(result, id));
         }))
+    }
+
+    /// The answer of a request that was answered for it: it is not sent.
+    fn leave_out(&self, context: &RequestContext<RoleServer>) -> ErrorData {
+        // rmcp leaves out those of requests that were taken back.
+        if let Some(beside) = self.beside.as_ref().filter(|_| !context.ct.is_cancelled()) {
+            beside.leave_out(context.id.clone());
+        }
+        protocol(broken())
     }
 
     pub(super) fn line(

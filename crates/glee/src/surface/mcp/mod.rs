@@ -37,7 +37,7 @@ use rmcp::model::{
     CompleteResult, GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult,
     Implementation, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
     ListToolsResult, LoggingLevel, PaginatedRequestParams, ProtocolVersion,
-    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
+    ReadResourceRequestParams, ReadResourceResponse, RequestId, ServerCapabilities, ServerConfig,
     ServerJsonRpcMessage, SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool,
     UnsubscribeRequestParams, UpdateTaskParams,
 };
@@ -80,11 +80,16 @@ pub struct Server {
     subscribed: Arc<Mutex<HashSet<String>>>,
     /// Whoever no surface has named: the one process at the other end of a pipe.
     otherwise: Principal,
-    beside: Option<Beside>,
+    beside: Option<Arc<dyn Beside>>,
 }
 
-/// A way out beside the usual one, for answers that would hang there.
-type Beside = Arc<dyn Fn(&ServerJsonRpcMessage) + Send + Sync>;
+/// A way out beside the usual one, for the answers to requests whose own tasks hang.
+trait Beside: Send + Sync {
+    fn say(&self, answer: &ServerJsonRpcMessage);
+
+    /// Does not let out the next answer to a request, which was answered here.
+    fn leave_out(&self, id: RequestId);
+}
 
 struct Shared {
     app: Arc<App>,
@@ -118,7 +123,7 @@ impl Server {
         }
     }
 
-    fn with_a_way_beside(self, beside: Beside) -> Server {
+    fn with_a_way_beside(self, beside: Arc<dyn Beside>) -> Server {
         Server {
             beside: Some(beside),
             ..self

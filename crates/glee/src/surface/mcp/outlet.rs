@@ -2,14 +2,19 @@
 //! other calls are under way their answers are gathered and go out together: to write one takes the
 //! system, and the client that is woken by it, longer than to make it.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
+use std::ops::Range;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{Buf, Bytes, BytesMut};
+use rmcp::model::{RequestId, ServerJsonRpcMessage};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use tokio::io::AsyncWrite;
 use tokio::sync::Notify;
 
@@ -30,6 +35,8 @@ pub(super) struct Drain<W> {
 
 struct Pipe<W> {
     ends: Mutex<Ends<W>>,
+    /// Requests whose answers are not let out.
+    left_out: Mutex<Vec<RequestId>>,
     /// There is something to write, or nothing more will come.
     news: Notify,
 }
@@ -60,25 +67,33 @@ impl<W: AsyncWrite + Unpin> Outlet<W> {
                 failed: None,
                 waits: None,
             }),
+            left_out: Mutex::default(),
             news: Notify::new(),
         });
         let drain = Drain { pipe: pipe.clone() };
         (Outlet { server, pipe }, drain)
     }
 
-    /// Answers come whole here, too, so they stand between others.
-    pub(super) fn beside(&self) -> Beside
+    pub(super) fn beside(&self) -> Arc<dyn Beside>
     where
         W: Send + 'static,
     {
-        let pipe = self.pipe.clone();
-        Arc::new(move |answer| {
-            if let Ok(mut line) = serde_json::to_vec(answer) {
-                line.push(b'\n');
-                pipe.lock().last.extend_from_slice(&line);
-                pipe.news.notify_one();
-            }
-        })
+        self.pipe.clone()
+    }
+}
+
+impl<W: Send> Beside for Pipe<W> {
+    /// Answers come whole here, too, so they stand between others.
+    fn say(&self, answer: &ServerJsonRpcMessage) {
+        if let Ok(mut line) = serde_json::to_vec(answer) {
+            line.push(b'\n');
+            self.lock().last.extend_from_slice(&line);
+            self.news.notify_one();
+        }
+    }
+
+    fn leave_out(&self, id: RequestId) {
+        self.left_out().push(id);
     }
 }
 
@@ -108,6 +123,44 @@ impl<W> Pipe<W> {
     fn lock(&self) -> MutexGuard<'_, Ends<W>> {
         self.ends.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn left_out(&self) -> MutexGuard<'_, Vec<RequestId>> {
+        self.left_out.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Without the answers that are not let out, of which there are hardly ever any.
+    fn let_out<'a>(&self, answers: &'a [u8]) -> Cow<'a, [u8]> {
+        let mut left_out = self.left_out();
+        if left_out.is_empty() {
+            return Cow::Borrowed(answers);
+        }
+        let mut is_let_out = |line: &&[u8]| {
+            let answered = serde_json::from_slice::<Answered>(line).ok();
+            let id = answered.filter(|it| it.method.is_none());
+            let at = id.and_then(|it| left_out.iter().position(|id| it.id.as_ref() == Some(id)));
+            at.map(|at| left_out.swap_remove(at)).is_none()
+        };
+        let lines = answers.split_inclusive(|it| *it == b'\n');
+        Cow::Owned(lines.filter(&mut is_let_out).flatten().copied().collect())
+    }
+}
+
+/// What tells an answer from a request.
+#[derive(Deserialize)]
+struct Answered {
+    id: Option<RequestId>,
+    method: Option<IgnoredAny>,
+}
+
+/// The lists of tools that belong into some answers, and where. Looked for before anything is locked: they may have to be
+/// read from disk.
+fn lists(answers: &[u8], server: &Server) -> Vec<(Range<usize>, Bytes)> {
+    let (mut found, mut from) = (Vec::new(), 0);
+    while let Some((place, list)) = server.list_in(&answers[from..]) {
+        found.push((from + place.start..from + place.end, list));
+        from += place.end;
+    }
+    found
 }
 
 impl<W> Ends<W> {
@@ -120,15 +173,15 @@ impl<W> Ends<W> {
     }
 
     /// Also of two answers that come at once, each has its list.
-    fn gather(&mut self, answer: &[u8], server: &Server) {
-        let mut rest = answer;
-        while let Some((place, list)) = server.list_in(rest) {
-            self.last.extend_from_slice(&rest[..place.start]);
+    fn gather(&mut self, answers: &[u8], lists: Vec<(Range<usize>, Bytes)>) {
+        let mut from = 0;
+        for (place, list) in lists {
+            self.last.extend_from_slice(&answers[from..place.start]);
             let before = self.last.split().freeze();
             self.pieces.extend([before, list]);
-            rest = &rest[place.end..];
+            from = place.end;
         }
-        self.last.extend_from_slice(rest);
+        self.last.extend_from_slice(&answers[from..]);
     }
 
     fn check(&self) -> io::Result<()> {
@@ -180,7 +233,11 @@ impl<W: AsyncWrite + Unpin> AsyncWrite for Outlet<W> {
             self.pipe.news.notify_one();
             return Poll::Pending;
         }
-        ends.gather(answer, &self.server);
+        // Nobody else writes but who tells of requests that hang.
+        drop(ends);
+        let let_out = self.pipe.let_out(answer);
+        let lists = lists(&let_out, &self.server);
+        self.pipe.lock().gather(&let_out, lists);
         Poll::Ready(Ok(answer.len()))
     }
 
