@@ -272,9 +272,10 @@ fn a_file_is_not_read_at_first_while_it_is_written() {
     let mut file = fs::File::create(path).unwrap();
     file.write_all(b"name: q\ndescription: Half\nmessages: [{role: user, text: x}]\n")
         .unwrap();
-    for _ in 0..30 {
+    // Without a pause in which it could be taken for whole, beyond the time of the first look.
+    for _ in 0..300 {
         file.write_all(b"# more\n").unwrap();
-        std::thread::sleep(Duration::from_millis(10));
+        std::thread::sleep(Duration::from_millis(1));
     }
     file.write_all(b"title: Whole\n").unwrap();
     drop(file);
