@@ -35,10 +35,6 @@ impl Turnstile {
             caller: caller.to_owned(),
         })
     }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.lock().is_empty()
-    }
 }
 
 impl Inside {

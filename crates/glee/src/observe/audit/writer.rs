@@ -6,7 +6,7 @@
 //! call; who comes meanwhile leaves the event to be written, and waits no longer than anybody should.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
@@ -31,6 +31,9 @@ const REST: Duration = Duration::from_millis(3);
 const MOST_AT_ONCE: usize = 256;
 /// Events that wait at once; when there are more, something hangs.
 const MOST_WAITING: usize = 4096;
+/// How many record alone before one looks for company.
+const ALONE_FOR: usize = 16;
+const LONGEST_HOPE: usize = 8;
 /// How often whoever writes looks for what others have left meanwhile, before that is the thread's.
 const MOST_LOOKS: usize = 4;
 
@@ -54,6 +57,31 @@ struct Shared {
     /// Whether other processes are kept out until there is nothing to write for a while.
     are_alone: AtomicBool,
     is_over: AtomicBool,
+    company: Company,
+}
+
+/// Whether others record at the same time, so that one can write for all. How it was the last times tells; now and
+/// then somebody waits for others to see whether it still is so.
+#[derive(Default)]
+struct Company {
+    /// How often in a row nobody else need come before none is expected.
+    hope: AtomicUsize,
+    asked: AtomicUsize,
+}
+
+impl Company {
+    fn is_expected(&self) -> bool {
+        let asked = self.asked.fetch_add(1, Ordering::Relaxed);
+        self.hope.load(Ordering::Relaxed) > 0 || asked.is_multiple_of(ALONE_FOR)
+    }
+
+    fn came(&self, together: usize) {
+        let hope = match together {
+            0 | 1 => self.hope.load(Ordering::Relaxed).saturating_sub(1),
+            _ => LONGEST_HOPE,
+        };
+        self.hope.store(hope, Ordering::Relaxed);
+    }
 }
 
 /// Somebody who writes without the thread.
@@ -101,6 +129,7 @@ impl Writer {
             is_watched: AtomicBool::new(false),
             are_alone: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
+            company: Company::default(),
         });
         let own = shared.clone();
         let thread = thread::Builder::new()
@@ -141,6 +170,15 @@ impl Writer {
             _ => return self.hand_in(entry)?.answer().await,
         };
         let who = Who { call, runtime };
+        if self.shared.company.is_expected() {
+            let handed = self.shared.hand_in(entry)?;
+            // Whoever else is about to record does so first; who is back first writes for all.
+            tokio::task::yield_now().await;
+            return match self.shared.write_the_rest(&who) {
+                InTime::Yes => handed.answer().await,
+                InTime::No => Err(too_late()),
+            };
+        }
         let entry = match self.shared.write_here(entry, &who) {
             Ok(written) => return written,
             Err(entry) => entry,
@@ -364,6 +402,7 @@ impl Shared {
                 self.put_back(batch);
                 break;
             }
+            self.company.came(batch.len());
             written.extend(write_batch(open, batch));
             self.look_after(open);
             if at_it.end() == InTime::No {

@@ -16,6 +16,7 @@ use rmcp::{ErrorData, RoleServer};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use super::direct::Ticket;
 use super::line::{Line, Unanswered, is_stateless};
 use super::shown::Shown;
 use super::{Server, approval, broken, meta, protocol, result, seal};
@@ -115,7 +116,11 @@ impl Server {
             chosen.tool.clone_from(&spec.name);
         }
         let is_task = is_task(spec.as_deref(), &context)?;
-        let purpose = seal::purpose(&caller.name, &chosen.tool, &chosen.args);
+        // Only who has no other way to be asked carries anything under seal. Without a purpose none is ever opened.
+        let is_sealed = is_stateless(&context) || asked.state.is_some();
+        let purpose = is_sealed
+            .then(|| seal::purpose(&caller.name, &chosen.tool, &chosen.args))
+            .unwrap_or_default();
         let (answers, approved) = self.answers(&purpose, asked.responses, asked.state)?;
         let line = Arc::new(self.line(&context, answers, approved));
         if is_task {
@@ -140,7 +145,8 @@ impl Server {
             }
         };
         let Some(outcome) = line.attend(run).await else {
-            return Err(self.leave_out(&context));
+            // Its ticket is used, so nobody hears this.
+            return Err(protocol(broken()));
         };
         line.finish().await;
         if let Some(round) = self.next_round(&purpose, &line)? {
@@ -198,31 +204,17 @@ impl Server {
 
     /// The answer to a request whose own task hangs, if there is a way out for it.
     fn tell(&self, context: &RequestContext<RoleServer>, caller: &Caller) -> Option<Tell> {
-        let beside = self.beside.clone()?;
+        let ticket = context.extensions.get::<Arc<Ticket>>()?.clone();
         let (shared, caller) = (self.shared.clone(), caller.clone());
-        let (id, cancelled) = (context.id.clone(), context.ct.clone());
         let is_stateless = is_stateless(context);
         Some(Box::new(move |outcome| {
-            // Nobody waits for it any more.
-            if cancelled.is_cancelled() {
-                return;
-            }
             let result = result::render(outcome, None, &shared.shelf(&caller));
             let mut result = ServerResult::CallToolResult(result);
             if !is_stateless {
                 result.strip_result_type_for_legacy_peer();
             }
-            beside.say(&ServerJsonRpcMessage::response(result, id));
+            ticket.answer(&ServerJsonRpcMessage::response(result, ticket.id().clone()));
         }))
-    }
-
-    /// The answer of a request that was answered for it: it is not sent.
-    fn leave_out(&self, context: &RequestContext<RoleServer>) -> ErrorData {
-        // rmcp leaves out those of requests that were taken back.
-        if let Some(beside) = self.beside.as_ref().filter(|_| !context.ct.is_cancelled()) {
-            beside.leave_out(context.id.clone());
-        }
-        protocol(broken())
     }
 
     pub(super) fn line(

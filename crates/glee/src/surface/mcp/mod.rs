@@ -11,6 +11,8 @@ mod change;
 mod complete;
 mod create;
 mod definition;
+mod direct;
+mod inlet;
 mod line;
 mod listed;
 mod meta;
@@ -37,8 +39,8 @@ use rmcp::model::{
     CompleteResult, GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult,
     Implementation, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
     ListToolsResult, LoggingLevel, PaginatedRequestParams, ProtocolVersion,
-    ReadResourceRequestParams, ReadResourceResponse, RequestId, ServerCapabilities, ServerConfig,
-    ServerJsonRpcMessage, SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool,
+    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
+    SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool,
     UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
@@ -80,15 +82,6 @@ pub struct Server {
     subscribed: Arc<Mutex<HashSet<String>>>,
     /// Whoever no surface has named: the one process at the other end of a pipe.
     otherwise: Principal,
-    beside: Option<Arc<dyn Beside>>,
-}
-
-/// A way out beside the usual one, for the answers to requests whose own tasks hang.
-trait Beside: Send + Sync {
-    fn say(&self, answer: &ServerJsonRpcMessage);
-
-    /// Does not let out the next answer to a request, which was answered here.
-    fn leave_out(&self, id: RequestId);
 }
 
 struct Shared {
@@ -119,14 +112,6 @@ impl Server {
             level: Arc::default(),
             subscribed: Arc::default(),
             otherwise,
-            beside: None,
-        }
-    }
-
-    fn with_a_way_beside(self, beside: Arc<dyn Beside>) -> Server {
-        Server {
-            beside: Some(beside),
-            ..self
         }
     }
 
@@ -147,11 +132,6 @@ impl Server {
     pub fn announce(&self, change: &Change) {
         // Nobody may be listening.
         let _ = self.shared.changes.send(change.clone());
-    }
-
-    /// Whether no call is under way.
-    fn is_idle(&self) -> bool {
-        self.shared.calls.is_empty()
     }
 
     /// What clients are shown of the tools there are now.

@@ -2,29 +2,29 @@
 //! other calls are under way their answers are gathered and go out together: to write one takes the
 //! system, and the client that is woken by it, longer than to make it.
 
-use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
 use std::ops::Range;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{Buf, Bytes, BytesMut};
-use rmcp::model::{RequestId, ServerJsonRpcMessage};
-use serde::Deserialize;
-use serde::de::IgnoredAny;
+use rmcp::model::ServerJsonRpcMessage;
 use tokio::io::AsyncWrite;
 use tokio::sync::Notify;
 
-use super::{Beside, Server};
+use super::Server;
+use super::direct::Out;
 
 /// No answer is begun while so many bytes wait for a client that does not read them.
 const MOST_GATHERED: usize = 64 * 1024;
+/// No call is begun while so many do. Much more than that: a client may well send a thousand calls before it reads.
+const MOST_UNREAD: usize = 16 << 20;
 
 pub(super) struct Outlet<W> {
-    server: Server,
     pipe: Arc<Pipe<W>>,
 }
 
@@ -34,9 +34,10 @@ pub(super) struct Drain<W> {
 }
 
 struct Pipe<W> {
+    server: Server,
+    /// Answers that are to come.
+    expected: AtomicUsize,
     ends: Mutex<Ends<W>>,
-    /// Requests whose answers are not let out.
-    left_out: Mutex<Vec<RequestId>>,
     /// There is something to write, or nothing more will come.
     news: Notify,
 }
@@ -53,11 +54,15 @@ struct Ends<W> {
     failed: Option<io::ErrorKind>,
     /// Who would write more.
     waits: Option<Waker>,
+    /// Who would read more of what is to be answered.
+    reader: Option<Waker>,
 }
 
 impl<W: AsyncWrite + Unpin> Outlet<W> {
     pub(super) fn new(out: W, server: Server) -> (Outlet<W>, Drain<W>) {
         let pipe = Arc::new(Pipe {
+            server,
+            expected: AtomicUsize::new(0),
             ends: Mutex::new(Ends {
                 out,
                 pieces: VecDeque::new(),
@@ -66,15 +71,16 @@ impl<W: AsyncWrite + Unpin> Outlet<W> {
                 is_over: false,
                 failed: None,
                 waits: None,
+                reader: None,
             }),
-            left_out: Mutex::default(),
             news: Notify::new(),
         });
         let drain = Drain { pipe: pipe.clone() };
-        (Outlet { server, pipe }, drain)
+        (Outlet { pipe }, drain)
     }
 
-    pub(super) fn beside(&self) -> Arc<dyn Beside>
+    /// For answers that do not come from rmcp.
+    pub(super) fn out(&self) -> Arc<dyn Out>
     where
         W: Send + 'static,
     {
@@ -82,23 +88,51 @@ impl<W: AsyncWrite + Unpin> Outlet<W> {
     }
 }
 
-impl<W: Send> Beside for Pipe<W> {
-    /// Answers come whole here, too, so they stand between others.
+impl<W: AsyncWrite + Send + Unpin> Out for Pipe<W> {
+    fn expect(&self) {
+        self.expected.fetch_add(1, Ordering::AcqRel);
+    }
+
     fn say(&self, answer: &ServerJsonRpcMessage) {
         if let Ok(mut line) = serde_json::to_vec(answer) {
             line.push(b'\n');
             self.lock().last.extend_from_slice(&line);
-            self.news.notify_one();
         }
+        self.expect_no_more();
     }
 
-    fn leave_out(&self, id: RequestId) {
-        self.left_out().push(id);
+    fn expect_no_more(&self) {
+        self.expected.fetch_sub(1, Ordering::AcqRel);
+        // That nobody hears it is found out by whoever reads.
+        let _ = self.go_out();
+    }
+
+    fn poll_room(&self, context: &mut Context<'_>) -> Poll<()> {
+        let mut ends = self.lock();
+        if ends.failed.is_some() || ends.len() < MOST_UNREAD {
+            return Poll::Ready(());
+        }
+        ends.reader = Some(context.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl<W> Clone for Drain<W> {
+    fn clone(&self) -> Drain<W> {
+        Drain {
+            pipe: self.pipe.clone(),
+        }
     }
 }
 
 impl<W: AsyncWrite + Unpin> Drain<W> {
-    /// Until the outlet is gone and all is written, or nobody reads any more.
+    /// Nothing more will come.
+    pub(super) fn end(&self) {
+        self.pipe.lock().is_over = true;
+        self.pipe.news.notify_one();
+    }
+
+    /// Until nothing more will come and all is written, or nobody reads any more.
     pub(super) async fn run(self) -> io::Result<()> {
         loop {
             self.pipe.news.notified().await;
@@ -123,33 +157,6 @@ impl<W> Pipe<W> {
     fn lock(&self) -> MutexGuard<'_, Ends<W>> {
         self.ends.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    fn left_out(&self) -> MutexGuard<'_, Vec<RequestId>> {
-        self.left_out.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Without the answers that are not let out, of which there are hardly ever any.
-    fn let_out<'a>(&self, answers: &'a [u8]) -> Cow<'a, [u8]> {
-        let mut left_out = self.left_out();
-        if left_out.is_empty() {
-            return Cow::Borrowed(answers);
-        }
-        let mut is_let_out = |line: &&[u8]| {
-            let answered = serde_json::from_slice::<Answered>(line).ok();
-            let id = answered.filter(|it| it.method.is_none());
-            let at = id.and_then(|it| left_out.iter().position(|id| it.id.as_ref() == Some(id)));
-            at.map(|at| left_out.swap_remove(at)).is_none()
-        };
-        let lines = answers.split_inclusive(|it| *it == b'\n');
-        Cow::Owned(lines.filter(&mut is_let_out).flatten().copied().collect())
-    }
-}
-
-/// What tells an answer from a request.
-#[derive(Deserialize)]
-struct Answered {
-    id: Option<RequestId>,
-    method: Option<IgnoredAny>,
 }
 
 /// The lists of tools that belong into some answers, and where. Looked for before anything is locked: they may have to be
@@ -193,9 +200,8 @@ impl<W: AsyncWrite + Unpin> Ends<W> {
     fn poll_out(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let written = ready!(self.poll_all(context));
         self.failed = written.as_ref().err().map(io::Error::kind);
-        if let Some(waits) = self.waits.take() {
-            waits.wake();
-        }
+        let all = [self.waits.take(), self.reader.take()];
+        all.into_iter().flatten().for_each(Waker::wake);
         Poll::Ready(written)
     }
 
@@ -218,6 +224,24 @@ impl<W: AsyncWrite + Unpin> Ends<W> {
     }
 }
 
+impl<W: AsyncWrite + Unpin> Pipe<W> {
+    /// At once, unless other answers are about to come.
+    fn go_out(&self) -> io::Result<()> {
+        let is_last = self.expected.load(Ordering::Acquire) == 0;
+        let mut ends = self.lock();
+        if is_last && !ends.is_draining {
+            // What does not go out at once is left to the drain, which can wait for the client.
+            let mut unheard = Context::from_waker(Waker::noop());
+            if let Poll::Ready(written) = ends.poll_out(&mut unheard) {
+                return written;
+            }
+        }
+        drop(ends);
+        self.news.notify_one();
+        Ok(())
+    }
+}
+
 impl<W: AsyncWrite + Unpin> AsyncWrite for Outlet<W> {
     fn poll_write(
         self: Pin<&mut Self>,
@@ -233,37 +257,18 @@ impl<W: AsyncWrite + Unpin> AsyncWrite for Outlet<W> {
             self.pipe.news.notify_one();
             return Poll::Pending;
         }
-        // Nobody else writes but who tells of requests that hang.
         drop(ends);
-        let let_out = self.pipe.let_out(answer);
-        let lists = lists(&let_out, &self.server);
-        self.pipe.lock().gather(&let_out, lists);
+        let lists = lists(answer, &self.pipe.server);
+        self.pipe.lock().gather(answer, lists);
         Poll::Ready(Ok(answer.len()))
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut ends = self.pipe.lock();
-        if self.server.is_idle() && !ends.is_draining {
-            // What does not go out at once is left to the drain, which can wait for the client.
-            let mut unheard = Context::from_waker(Waker::noop());
-            if let Poll::Ready(written) = ends.poll_out(&mut unheard) {
-                return Poll::Ready(written);
-            }
-        }
-        drop(ends);
-        self.pipe.news.notify_one();
-        Poll::Ready(Ok(()))
+        Poll::Ready(self.pipe.go_out())
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.poll_flush(context)
-    }
-}
-
-impl<W> Drop for Outlet<W> {
-    fn drop(&mut self) {
-        self.pipe.lock().is_over = true;
-        self.pipe.news.notify_one();
     }
 }
 
@@ -288,7 +293,7 @@ mod tests {
     async fn told(server: Server, answers: &[&[u8]]) -> Vec<u8> {
         let (out, mut reader) = duplex(1024);
         let (mut outlet, drain) = Outlet::new(out, server);
-        let drained = tokio::spawn(drain.run());
+        let drained = tokio::spawn(drain.clone().run());
         let read = tokio::spawn(async move {
             let mut all = Vec::new();
             reader.read_to_end(&mut all).await.map(|_| all)
@@ -296,8 +301,9 @@ mod tests {
         for answer in answers {
             outlet.write_all(answer).await.unwrap();
         }
-        drop(outlet);
+        drain.end();
         drained.await.unwrap().unwrap();
+        drop((outlet, drain));
         read.await.unwrap().unwrap()
     }
 

@@ -9,6 +9,8 @@ use rmcp::transport::io::stdio_pipes;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::Server;
+use super::direct::Direct;
+use super::inlet::Inlet;
 use super::outlet::Outlet;
 use crate::app::App;
 use crate::surface::principal::Principal;
@@ -23,27 +25,33 @@ pub async fn serve(app: Arc<App>) -> anyhow::Result<()> {
     let _watching = app.watch(move |change| tell.announce(change))?;
     let (from, to) = stdio_pipes();
     let (to, drain) = Outlet::new(to, server.clone());
-    let server = server.with_a_way_beside(to.beside());
-    let drained = tokio::spawn(drain.run());
-    let served = converse(server, (from, to)).await;
+    let direct = Arc::new(Direct::new(server.clone(), to.out()));
+    let drained = tokio::spawn(drain.clone().run());
+    let from = Inlet::new(from, direct.clone());
+    let served = converse(server, (from, to), &direct).await;
+    drain.end();
     // A client that is gone, or does not read what it asked for, is not waited for.
     let _ = tokio::time::timeout(LAST_WORDS, drained).await;
     served
 }
 
-async fn converse<W>(
+async fn converse<R, W>(
     server: Server,
-    pipes: (impl AsyncRead + Send + Unpin + 'static, Outlet<W>),
+    (from, to): (Inlet<R>, Outlet<W>),
+    direct: &Direct,
 ) -> anyhow::Result<()>
 where
+    R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    let running = match server.serve(pipes).await {
+    let running = match server.serve((from, to)).await {
         Ok(running) => running,
         // A client that goes before it has said hello leaves nothing undone.
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
         Err(err) => return Err(err.into()),
     };
+    direct.open(running.peer().clone());
     running.waiting().await?;
+    direct.finish(LAST_WORDS).await;
     Ok(())
 }
