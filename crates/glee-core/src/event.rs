@@ -1,11 +1,15 @@
 //! What observers hear: of a call, what was decided about it, that it runs and that it is over; and of
 //! everything that people decide about tools and calls.
 
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
+use crate::json;
 use crate::outcome::{FailureKind, Held};
 use crate::policy::Decision;
 
@@ -20,12 +24,58 @@ pub struct Event {
     /// Who did it: the caller, the maker of a tool, or the one who decided.
     pub actor: String,
     /// With the call's secrets taken out.
-    pub args: Map<String, Value>,
+    pub args: Told,
     /// What holds the tool to its permissions; nothing when it was refused before that was known.
     pub held: Option<Held>,
     /// Who had a say in it, in the order in which they were asked.
     pub trail: Vec<Step>,
     pub what: What,
+}
+
+/// The arguments of a call, as observers hear of them. All events of the call share them, and what is made of them.
+#[derive(Clone, Debug, Default)]
+pub struct Told(Arc<Arguments>);
+
+#[derive(Debug, Default)]
+struct Arguments {
+    given: Map<String, Value>,
+    canonical: OnceLock<Canonical>,
+}
+
+/// Arguments in the one form in which equal ones look alike.
+#[derive(Debug)]
+pub struct Canonical {
+    pub text: String,
+    pub sha256: [u8; 32],
+}
+
+impl Told {
+    pub fn canonical(&self) -> &Canonical {
+        self.0.canonical.get_or_init(|| {
+            let text = json::canonical_object(&self.0.given);
+            Canonical {
+                sha256: Sha256::digest(&text).into(),
+                text,
+            }
+        })
+    }
+}
+
+impl Deref for Told {
+    type Target = Map<String, Value>;
+
+    fn deref(&self) -> &Map<String, Value> {
+        &self.0.given
+    }
+}
+
+impl From<Map<String, Value>> for Told {
+    fn from(given: Map<String, Value>) -> Told {
+        Told(Arc::new(Arguments {
+            given,
+            canonical: OnceLock::new(),
+        }))
+    }
 }
 
 /// What one of those who have a say in a call said.

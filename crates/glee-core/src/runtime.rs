@@ -1,7 +1,7 @@
 //! The straight line of one call, from a name and arguments to an outcome.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use futures_util::FutureExt;
@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::admit::{self, Admitted, Gate, Invocation, admit};
 use crate::catalog::Catalog;
-use crate::event::{Event, Step, What, Witness};
+use crate::event::{Event, Step, Told, What, Witness};
 use crate::model::ToolSpec;
 use crate::outcome::{Failure, FailureKind, Held, Meta, Outcome, Output};
 use crate::policy::Decision;
@@ -64,9 +64,7 @@ impl Runtime {
 
     /// Answers a call that is not even looked at. It is recorded like any other refusal.
     pub async fn turn_away(&self, call: Invocation, why: Failure) -> Outcome {
-        let failure = self
-            .refuse(&Record::of(&call, Map::new(), self.clock.now()), why)
-            .await;
+        let failure = self.refuse(&Record::of(&call, self.clock.now()), why).await;
         Outcome {
             id: call.id,
             tool: call.tool,
@@ -88,7 +86,7 @@ impl Runtime {
         admission: Admission,
         meta: &mut Meta,
     ) -> Result<Output, Failure> {
-        let mut record = Record::of(call, call.args.clone(), self.clock.now());
+        let mut record = Record::of(call, self.clock.now());
         let found = match &admission {
             Admission::Call => self.catalog.snapshot().find(&call.tool),
             Admission::Trial(spec) => Ok(spec.clone()),
@@ -98,7 +96,7 @@ impl Runtime {
             Err(failure) => {
                 // Whose secrets the arguments hold, only the name would have told.
                 let redactor = Redactor::new(&self.all_secrets());
-                record.args = redactor.map(record.args);
+                record.redactor = Some(&redactor);
                 return Err(self.refuse(&record, failure).await);
             }
         };
@@ -107,7 +105,7 @@ impl Runtime {
         record.document = Some(spec.document);
         // Also what is refused is recorded, and an argument may hold a secret.
         let redactor = Redactor::new(&self.gate.secrets_of(&spec));
-        record.args = redactor.map(record.args);
+        record.redactor = Some(&redactor);
         // Examples of a tool that a person looks at are no calls of it.
         let turns = match admission {
             Admission::Call => Some(&self.turns),
@@ -130,7 +128,7 @@ impl Runtime {
             Ok(admitted) => admitted,
             Err(failure) => return Err(self.refuse(&record, redactor.failure(failure)).await),
         };
-        record.args = redactor.map(admitted.args().clone());
+        record.args = Told::from(redactor.map(admitted.args().clone())).into();
         let (name, calls) = (&admitted.spec().name, admitted.spec().limits.calls);
         let turn = turns.map(|it| it.take(name, calls, self.clock.elapsed()));
         let _turn = match turn.transpose() {
@@ -234,7 +232,7 @@ impl Runtime {
             tool: tool.to_owned(),
             document,
             actor: actor.to_owned(),
-            args: Map::new(),
+            args: Told::default(),
             held: None,
             trail: Vec::new(),
             what,
@@ -280,7 +278,7 @@ impl Runtime {
             tool: record.call.tool.clone(),
             document: record.document,
             actor: record.call.caller.name.clone(),
-            args: record.args.clone(),
+            args: record.args(),
             held: record.held.clone(),
             trail: record.trail.clone(),
             what,
@@ -378,7 +376,7 @@ impl Witness for Hearing<'_, '_> {
         };
         let event = Event {
             actor: actor.to_owned(),
-            args: self.redactor.map(args.clone()),
+            args: self.redactor.map(args.clone()).into(),
             ..self.runtime.event(self.record, what)
         };
         // What the record cannot take stops the call when it would start.
@@ -398,21 +396,33 @@ struct Record<'a> {
     call: &'a Invocation,
     began: SystemTime,
     document: Option<[u8; 32]>,
-    args: Map<String, Value>,
+    /// Takes the secrets out of the arguments; until it is known, nothing is told of these.
+    redactor: Option<&'a Redactor>,
+    /// Those the tool runs with; until they are known, those that it was called with.
+    args: OnceLock<Told>,
     held: Option<Held>,
     trail: Vec<Step>,
 }
 
 impl<'a> Record<'a> {
-    fn of(call: &'a Invocation, args: Map<String, Value>, began: SystemTime) -> Record<'a> {
+    fn of(call: &'a Invocation, began: SystemTime) -> Record<'a> {
         Record {
             call,
             began,
             document: None,
-            args,
+            redactor: None,
+            args: OnceLock::new(),
             held: None,
             trail: Vec::new(),
         }
+    }
+
+    fn args(&self) -> Told {
+        let called_with = || match self.redactor {
+            Some(redactor) => redactor.map(self.call.args.clone()).into(),
+            None => Told::default(),
+        };
+        self.args.get_or_init(called_with).clone()
     }
 }
 

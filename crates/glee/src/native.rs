@@ -465,7 +465,7 @@ pub(crate) fn input<I: DeserializeOwned>(call: &Admitted) -> Result<I, Failure> 
 }
 
 fn typed<I: DeserializeOwned>(name: &str, args: &Map<String, Value>) -> Result<I, Failure> {
-    I::deserialize(Value::Object(args.clone())).map_err(|err| {
+    I::deserialize(args).map_err(|err| {
         let message = format!("the arguments of `{name}` are not valid: {err}");
         Failure::new(FailureKind::InvalidInput, message)
     })

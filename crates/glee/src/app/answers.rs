@@ -121,7 +121,7 @@ impl App {
             tool: record.tool.clone(),
             document: spec.map(|it| it.document),
             actor: answer.by.clone(),
-            args: redactor.map(record.runs().clone()),
+            args: redactor.map(record.runs().clone()).into(),
             held: None,
             trail: Vec::new(),
             what: What::Answered {

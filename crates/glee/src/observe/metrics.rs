@@ -165,7 +165,6 @@ fn escaped(label: &str) -> String {
 mod tests {
     use super::*;
     use glee_core::outcome::FailureKind;
-    use serde_json::Map;
     use uuid::Uuid;
 
     fn event(tool: &str, document: Option<[u8; 32]>, what: What) -> Event {
@@ -175,7 +174,7 @@ mod tests {
             tool: tool.to_owned(),
             document,
             actor: "a".to_owned(),
-            args: Map::new(),
+            args: Default::default(),
             held: None,
             trail: Vec::new(),
             what,

@@ -5,12 +5,11 @@ use std::fmt::{Display, Write as _};
 use std::time::{Duration, SystemTime};
 
 use data_encoding::HEXLOWER;
-use glee_core::event::{Event, What};
+use glee_core::event::{Canonical, Event, What};
 use glee_core::json;
 use glee_core::name::is_invisible;
 use glee_core::outcome::FailureKind;
 use glee_core::policy::Decision;
-use sha2::{Digest, Sha256};
 
 use super::text::{push_quoted, push_units, quoted_within};
 use crate::store::journal::{AROUND_ENTRY, LONGEST_LINE};
@@ -21,16 +20,16 @@ const DEEPEST: usize = 64;
 
 /// Of a line that would be too long first the arguments go, then the ends of its texts.
 pub(super) fn entry(event: &Event) -> String {
-    let args = args(event);
+    let args = event.args.canonical();
     for (shown, longest) in [
         (Shown::Wholly, 4096),
         (Shown::BySize, 4096),
         (Shown::BySize, 256),
     ] {
-        if shown == Shown::Wholly && (args.len() > LONGEST || is_too_deep(event)) {
+        if shown == Shown::Wholly && (args.text.len() > LONGEST || is_too_deep(event)) {
             continue;
         }
-        let entry = render(event, &args, shown, longest);
+        let entry = render(event, args, shown, longest);
         if entry.len() <= LONGEST {
             return entry;
         }
@@ -38,7 +37,7 @@ pub(super) fn entry(event: &Event) -> String {
     // Who had a say in it is left to be counted.
     let mut short = event.clone();
     short.trail.truncate(8);
-    render(&short, &args, Shown::BySize, 64)
+    render(&short, args, Shown::BySize, 64)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,11 +51,7 @@ fn is_too_deep(event: &Event) -> bool {
     event.args.values().any(|it| json::depth(it) > DEEPEST)
 }
 
-fn args(event: &Event) -> String {
-    json::canonical_object(&event.args)
-}
-
-fn render(event: &Event, args: &str, shown: Shown, longest: usize) -> String {
+fn render(event: &Event, args: &Canonical, shown: Shown, longest: usize) -> String {
     let mut out = Members {
         text: String::with_capacity(640),
         longest,
@@ -71,10 +66,10 @@ fn render(event: &Event, args: &str, shown: Shown, longest: usize) -> String {
     if let Some(document) = &event.document {
         out.hex("document", document);
     }
-    out.hex("args_sha256", &Sha256::digest(args));
+    out.hex("args_sha256", &args.sha256);
     match shown {
-        Shown::Wholly => out.raw("args", on_one_line(args)),
-        Shown::BySize => out.raw("args_bytes", args.len()),
+        Shown::Wholly => out.raw("args", on_one_line(&args.text)),
+        Shown::BySize => out.raw("args_bytes", args.text.len()),
     }
     if let Some(decision) = decision(&event.what) {
         out.text("decision", decision);
@@ -254,7 +249,7 @@ mod tests {
             tool: "weather".into(),
             document: Some([1; 32]),
             actor: "user".into(),
-            args: args.as_object().unwrap().clone(),
+            args: args.as_object().unwrap().clone().into(),
             held: None,
             trail: Vec::new(),
             what: What::Started,

@@ -377,7 +377,7 @@ mod tests {
             tool: "weather".into(),
             document: None,
             actor: "user".into(),
-            args: args.as_object().unwrap().clone(),
+            args: args.as_object().unwrap().clone().into(),
             held: None,
             trail: Vec::new(),
             what,

@@ -167,7 +167,8 @@ impl Journal {
         sealing: Sealing,
         beside: impl FnOnce(usize) -> io::Result<()>,
     ) -> io::Result<usize> {
-        let (mut lines, mut next, mut count) = (Vec::new(), end.head.clone(), 0);
+        let room = entries.clone().map(|it| it.len() + AROUND_ENTRY).sum();
+        let (mut lines, mut next, mut count) = (Vec::with_capacity(room), end.head.clone(), 0);
         for entry in entries.clone() {
             // Lines that are sealed together say so: after a crash, only these may be without a seal.
             let joined = count > 0 || !end.is_sealed;

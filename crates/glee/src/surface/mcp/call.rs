@@ -60,41 +60,38 @@ impl Server {
     ) -> Result<CallToolResponse, ErrorData> {
         let caller = self.caller(&context);
         let shown = self.shown();
-        let args = params.arguments.unwrap_or_default();
-        if !meta::is_one(&params.name) {
-            let asked = Asked {
-                chosen: Chosen {
-                    tool: params.name.into_owned(),
-                    args,
-                    approval: None,
-                },
-                responses: params.input_responses,
-                state: params.request_state,
+        let mut args = params.arguments.unwrap_or_default();
+        let mut tool = params.name;
+        let mut approval = None;
+        if meta::is_one(&tool) {
+            args = match meta::check(&tool, args) {
+                Ok(args) => args,
+                Err(failure) => return Ok(result::error(&failure, &self.shelf(&caller)).into()),
             };
-            return self.invoke(asked, caller, &shown, context).await;
-        }
-        let mut args = match meta::check(&params.name, args) {
-            Ok(args) => args,
-            Err(failure) => return Ok(result::error(&failure, &self.shelf(&caller)).into()),
-        };
-        if params.name == meta::CREATE {
-            return Ok(self.create(&args, &caller, &context).await.into());
-        }
-        if params.name != meta::CALL {
-            let (app, shelf) = (&self.shared.app, self.shelf(&caller));
-            return Ok(meta::answer(&params.name, &args, app, &shown, &shelf).into());
+            if tool == meta::CREATE {
+                // Boxed, as all that is seldom: what a call may come to is copied at its full size.
+                let created = Box::pin(self.create(&args, &caller, &context));
+                return Ok(created.await.into());
+            }
+            if tool != meta::CALL {
+                let (app, shelf) = (&self.shared.app, self.shelf(&caller));
+                return Ok(meta::answer(&tool, &args, app, &shown, &shelf).into());
+            }
+            tool = args["name"].as_str().unwrap_or_default().to_owned().into();
+            approval = args
+                .get("approval_id")
+                .and_then(Value::as_str)
+                .map(|it| it.parse().unwrap_or_default());
+            args = match args.remove("params") {
+                Some(Value::Object(inner)) => inner,
+                _ => Map::new(),
+            };
         }
         let asked = Asked {
             chosen: Chosen {
-                tool: args["name"].as_str().unwrap_or_default().to_owned(),
-                args: match args.remove("params") {
-                    Some(Value::Object(inner)) => inner,
-                    _ => Map::new(),
-                },
-                approval: args
-                    .get("approval_id")
-                    .and_then(Value::as_str)
-                    .map(|it| it.parse().unwrap_or_default()),
+                tool: tool.into_owned(),
+                args,
+                approval,
             },
             responses: params.input_responses,
             state: params.request_state,
@@ -124,10 +121,8 @@ impl Server {
         let (answers, approved) = self.answers(&purpose, asked.responses, asked.state)?;
         let line = Arc::new(self.line(&context, answers, approved));
         if is_task {
-            if let Some(round) = self
-                .ask_first(spec.as_deref(), &mut chosen, &purpose, &line)
-                .await?
-            {
+            let asked = self.ask_first(spec.as_deref(), &mut chosen, &purpose, &line);
+            if let Some(round) = Box::pin(asked).await? {
                 return Ok(round.into());
             }
             let capabilities = context.client_capabilities().unwrap_or_default();
@@ -141,7 +136,7 @@ impl Server {
         let run = async {
             match tell {
                 Some(tell) => self.run_here(call, tell).await,
-                None => Some(self.run(call).await),
+                None => Some(Box::pin(self.run(call)).await),
             }
         };
         let Some(outcome) = line.attend(run).await else {

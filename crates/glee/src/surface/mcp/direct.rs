@@ -122,7 +122,7 @@ impl Direct {
         self.out.expect();
         self.lock().insert(id, ticket.clone());
         let direct = self.clone();
-        tokio::spawn(async move {
+        tokio::spawn(Box::pin(async move {
             let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
             let id = ticket.id.clone();
             let answer = match direct.server.handle_request(request, context).await {
@@ -131,7 +131,7 @@ impl Direct {
             };
             ticket.answer(&answer);
             direct.end(&ticket);
-        });
+        }));
     }
 
     fn takes_back(&self, line: &[u8]) -> bool {

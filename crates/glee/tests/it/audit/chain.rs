@@ -97,7 +97,7 @@ fn ad_01_one_event_is_one_line_whatever_it_holds() {
             let it = Event {
                 tool: own(),
                 actor: own(),
-                args: Map::from_iter([(own(), json!([text, {*text: text}]))]),
+                args: Map::from_iter([(own(), json!([text, {*text: text}]))]).into(),
                 held: Some(Held {
                     by: own(),
                     missing: vec![own()],
@@ -337,7 +337,7 @@ fn ad_01_what_nests_too_deeply_is_recorded_by_its_size() {
         deep = json!([deep]);
     }
     let mut event = event("deep");
-    event.args = Map::from_iter([("deep".to_owned(), deep)]);
+    event.args = Map::from_iter([("deep".to_owned(), deep)]).into();
     books.audit().observe(&event).unwrap();
     let line: Value = serde_json::from_str(&books.lines()[0]).unwrap();
     assert!(line["args_bytes"].is_u64() && line.get("args").is_none());

@@ -16,7 +16,7 @@ use glee::observe::audit::{Audit, Fsync, Settings};
 use glee::store::journal::{self, Place, Report};
 use glee_core::event::{Event, What};
 use glee_core::port::Observer;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use uuid::Uuid;
 
 use crate::support::Scene;
@@ -113,7 +113,7 @@ fn event(tool: &str) -> Event {
         tool: tool.to_owned(),
         document: Some([7; 32]),
         actor: "user".to_owned(),
-        args: Map::new(),
+        args: Default::default(),
         held: None,
         trail: Vec::new(),
         what: What::Started,
