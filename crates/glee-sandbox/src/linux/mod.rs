@@ -13,6 +13,7 @@ mod gatekeeper;
 mod grants;
 mod kernel;
 mod landlock;
+mod lane;
 mod launcher;
 mod limits;
 mod message;

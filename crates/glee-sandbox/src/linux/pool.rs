@@ -16,6 +16,7 @@ use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, so
 
 use super::cgroup;
 use super::grants::{Access, settle};
+use super::lane::{Lane, Turn};
 use super::launcher::ARGUMENT;
 use super::message::{read_strength, read_unavailable, read_weaker, write_profile, write_setup};
 use super::placeholder;
@@ -149,6 +150,13 @@ fn holds_places(profile: &Profile) -> bool {
         .any(|it| it)
 }
 
+#[derive(PartialEq)]
+pub(super) enum Origin {
+    New,
+    /// It may have died since.
+    Used,
+}
+
 struct Idle {
     launcher: Launcher,
     since: Instant,
@@ -188,7 +196,9 @@ enum Attempt {
 /// The launchers that wait, and the thread that clears away those that are no longer needed.
 pub(super) struct Pool {
     program: PathBuf,
-    idle: Mutex<HashMap<Key, Vec<Idle>>>,
+    lanes: Mutex<HashMap<Key, Lane<Idle>>>,
+    /// So many launchers of a profile are started at once: more would not be there sooner.
+    most_starting: usize,
     /// Profiles this machine can hold only in part.
     lowered: Mutex<HashMap<Key, Lowered>>,
     /// No more than this is attempted.
@@ -206,7 +216,8 @@ impl Pool {
         let (retired, arriving) = mpsc::channel();
         let pool = Arc::new(Pool {
             program,
-            idle: Mutex::default(),
+            lanes: Mutex::default(),
+            most_starting: thread::available_parallelism().map_or(1, usize::from),
             lowered: Mutex::default(),
             ceiling,
             expected: Mutex::default(),
@@ -220,31 +231,65 @@ impl Pool {
         pool
     }
 
-    /// A launcher that waits and still shows what its grants lead to, if there is one.
-    pub(super) fn take_idle(&self, terms: &Terms<'_>) -> Option<Launcher> {
+    /// A launcher that waits and still shows what its grants lead to; else the next that is given back, or a new one.
+    pub(super) fn take(&self, terms: &Terms<'_>) -> Result<(Launcher, Origin), StartError> {
         loop {
-            let launcher = self.idle().get_mut(&terms.bytes)?.pop()?.launcher;
-            if launcher.is_current() {
-                return Some(launcher);
+            match self.turn(terms) {
+                Turn::Take(it) if it.launcher.is_current() => {
+                    return Ok((it.launcher, Origin::Used));
+                }
+                Turn::Take(it) => self.retire(it.launcher),
+                Turn::Start => {
+                    let _starting = Starting { pool: self, terms };
+                    return Ok((self.start_launcher(terms)?, Origin::New));
+                }
             }
-            self.retire(launcher);
         }
     }
 
-    /// Keeps a launcher for the next call. When there are too many of its kind it goes, and when there are too many at
-    /// all, the one that has waited longest.
+    fn turn(&self, terms: &Terms<'_>) -> Turn<Idle> {
+        let asked = self.lane(&mut self.lanes(), terms).ask(self.most_starting);
+        let waits = match asked {
+            Ok(turn) => return turn,
+            Err(waits) => waits,
+        };
+        if let Ok(turn) = waits.recv_timeout(PATIENCE) {
+            return turn;
+        }
+        // Whatever keeps the others from coming up, this call fails for itself. Nothing is sent while the lock is
+        // held, so what is not there now will not be lost.
+        let mut lanes = self.lanes();
+        let turn = waits.try_recv();
+        drop(waits);
+        turn.unwrap_or_else(|_| self.lane(&mut lanes, terms).start_anyway())
+    }
+
+    fn lane<'a>(
+        &self,
+        lanes: &'a mut HashMap<Key, Lane<Idle>>,
+        terms: &Terms<'_>,
+    ) -> &'a mut Lane<Idle> {
+        lanes.entry(terms.bytes.clone()).or_insert_with(Lane::new)
+    }
+
+    /// Gives a launcher to the next call. When nobody waits it is kept; when there are too many of its kind it goes,
+    /// and when there are too many at all, the one that has waited longest.
     pub(super) fn put(&self, launcher: Launcher) {
         let surplus = {
-            let mut all = self.idle();
-            let same = all.entry(launcher.profile.clone()).or_default();
-            if same.len() < MOST_IDLE {
-                same.push(Idle {
-                    since: Instant::now(),
-                    launcher,
-                });
-                take_surplus(&mut all)
-            } else {
-                Some(launcher)
+            let mut all = self.lanes();
+            let lane = all
+                .entry(launcher.profile.clone())
+                .or_insert_with(Lane::new);
+            let given = lane.give(Idle {
+                since: Instant::now(),
+                launcher,
+            });
+            match given {
+                Some(it) if lane.idle.len() < MOST_IDLE => {
+                    lane.idle.push(it);
+                    take_surplus(&mut all)
+                }
+                other => other.map(|it| it.launcher),
             }
         };
         if let Some(launcher) = surplus {
@@ -260,7 +305,7 @@ impl Pool {
     }
 
     /// Starts a launcher and waits until it holds the profile, or as much of it as the machine allows.
-    pub(super) fn start_launcher(&self, terms: &Terms<'_>) -> Result<Launcher, StartError> {
+    fn start_launcher(&self, terms: &Terms<'_>) -> Result<Launcher, StartError> {
         let lowered = self.lowered().get(&terms.bytes).cloned();
         let most = lowered.unwrap_or_else(|| Lowered {
             ceiling: self.ceiling,
@@ -335,9 +380,9 @@ impl Pool {
         self.expected.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn idle(&self) -> MutexGuard<'_, HashMap<Key, Vec<Idle>>> {
+    fn lanes(&self) -> MutexGuard<'_, HashMap<Key, Lane<Idle>>> {
         // The map is whole after every statement, so a panic elsewhere has broken nothing in it.
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lowered(&self) -> MutexGuard<'_, HashMap<Key, Lowered>> {
@@ -346,13 +391,13 @@ impl Pool {
 
     fn take_stale(&self) -> Vec<Launcher> {
         let mut stale = Vec::new();
-        self.idle().retain(|_, launchers| {
+        self.lanes().retain(|_, lane| {
             stale.extend(
-                launchers
+                lane.idle
                     .extract_if(.., |it| it.since.elapsed() > it.launcher.idle)
                     .map(|it| it.launcher),
             );
-            !launchers.is_empty()
+            !lane.is_unused()
         });
         stale
     }
@@ -376,22 +421,36 @@ fn spawn(program: &Path) -> io::Result<Unset> {
     Ok((Control::new(ours), process))
 }
 
-fn take_surplus(all: &mut HashMap<Key, Vec<Idle>>) -> Option<Launcher> {
-    if all.values().map(Vec::len).sum::<usize>() <= MOST_IDLE_OF_ALL {
+fn take_surplus(all: &mut HashMap<Key, Lane<Idle>>) -> Option<Launcher> {
+    if all.values().map(|it| it.idle.len()).sum::<usize>() <= MOST_IDLE_OF_ALL {
         return None;
     }
     // The first of each kind has waited longest, because the last is taken first.
     let oldest = all
         .values_mut()
+        .map(|it| &mut it.idle)
         .filter(|it| !it.is_empty())
         .min_by_key(|it| it[0].since)?;
     Some(oldest.remove(0).launcher)
 }
 
+/// Tells the next when a start is over, also when it panics.
+struct Starting<'a> {
+    pool: &'a Pool,
+    terms: &'a Terms<'a>,
+}
+
+impl Drop for Starting<'_> {
+    fn drop(&mut self) {
+        let mut lanes = self.pool.lanes();
+        self.pool.lane(&mut lanes, self.terms).started();
+    }
+}
+
 impl Drop for Pool {
     fn drop(&mut self) {
-        let idle = std::mem::take(&mut *self.idle());
-        for it in idle.into_values().flatten() {
+        let lanes = std::mem::take(&mut *self.lanes());
+        for it in lanes.into_values().flat_map(|it| it.idle) {
             self.retire(it.launcher);
         }
         if let Some((_, process)) = self.take_expected() {
@@ -435,5 +494,90 @@ fn clear_away(pool: &Weak<Pool>, arriving: &mpsc::Receiver<process::Child>) {
             }
             thread::sleep(Duration::from_millis(10));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+    use crate::{Confinement, Limits, Network};
+
+    /// A launcher that comes up never, and goes when it is told to through the pipe.
+    fn never_ready(directory: &Path) -> (PathBuf, fs::File) {
+        let (program, told) = (directory.join("launcher"), directory.join("told"));
+        let made = Command::new("mkfifo").arg(&told).status();
+        assert!(made.expect("runs").success());
+        let script = format!("#!/bin/sh\nread -r it < '{}'\n", told.display());
+        fs::write(&program, script).expect("writes");
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("is executable");
+        // Opened for both, so that nobody who opens the other end waits for it.
+        let told = fs::File::options().read(true).write(true).open(told);
+        (program, told.expect("opens"))
+    }
+
+    fn by_hand(pool: &Pool, terms: &Terms<'_>) -> Launcher {
+        let (control, process) = spawn(&pool.program).expect("starts");
+        Launcher {
+            process,
+            control,
+            strength: Strength {
+                tier: Tier::None,
+                layers: vec![],
+            },
+            profile: terms.bytes.clone(),
+            made: Instant::now(),
+            granted: vec![],
+            idle: IDLE,
+            awaits_warden: false,
+        }
+    }
+
+    #[test]
+    fn a_launcher_that_is_given_back_serves_a_call_while_others_do_not_come_up() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (program, mut told) = never_ready(directory.path());
+        let pool = Pool::new(program, Tier::Full);
+        let profile = Profile {
+            confinement: Confinement::Required,
+            network: Network::None,
+            read: vec![],
+            write: vec![],
+            protect: vec![],
+            hide: vec![],
+            limits: Limits::default(),
+        };
+        let terms = Terms::new(&profile).expect("can be told");
+        let crowd = pool.most_starting + 3;
+        let (taken, takes) = mpsc::channel();
+        thread::scope(|scope| {
+            for _ in 0..crowd {
+                let (taken, pool, terms) = (taken.clone(), &pool, &terms);
+                scope.spawn(move || taken.send(pool.take(terms)));
+            }
+            let waiting = loop {
+                let (waiting, starting) = pool.lane(&mut pool.lanes(), &terms).crowd();
+                if waiting + starting == crowd {
+                    break waiting;
+                }
+                thread::yield_now();
+            };
+            assert_eq!(waiting, 3);
+            pool.put(by_hand(&pool, &terms));
+            let first = takes.recv().expect("somebody got something");
+            let (launcher, origin) = first.expect("a launcher");
+            assert!(origin == Origin::Used);
+            // It goes before the others do, which is not waited for.
+            pool.retire(launcher);
+            // All that were started go, and whoever waited starts one that goes, too: a call of a launcher that does
+            // not come up fails, and keeps nobody waiting.
+            told.write_all(&b"go\n".repeat(crowd)).expect("writes");
+            for _ in 1..crowd {
+                assert!(takes.recv().expect("somebody failed").is_err());
+            }
+        });
+        assert!(pool.lane(&mut pool.lanes(), &terms).is_unused());
     }
 }

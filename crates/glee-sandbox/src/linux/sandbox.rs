@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::child::Child;
 use super::message::{Step, read_failed, write_order};
-use super::pool::{Launcher, Pool, Terms};
+use super::pool::{Launcher, Origin, Pool, Terms};
 use super::wire::{Kind, MAX_FDS};
 use crate::{Layer, LayerState, Order, Profile, StartError, State, Strength, Tier};
 
@@ -56,30 +56,24 @@ impl Sandbox {
         body: &[u8],
     ) -> Result<Launcher, StartError> {
         let fds: Vec<_> = order.fds.iter().map(AsFd::as_fd).collect();
-        while let Some(mut launcher) = self.pool.take_idle(terms) {
+        loop {
+            let (mut launcher, origin) = self.pool.take(terms)?;
             match launcher.order(body, &fds) {
                 Ok(()) => return Ok(launcher),
-                Err(_) => self.pool.retire(launcher),
-            }
-        }
-        let mut launcher = self.pool.start_launcher(terms)?;
-        match launcher.order(body, &fds) {
-            Ok(()) => Ok(launcher),
-            Err(err) => {
-                self.pool.retire(launcher);
-                Err(err.into())
+                Err(err) => {
+                    self.pool.retire(launcher);
+                    if origin == Origin::New {
+                        return Err(err.into());
+                    }
+                }
             }
         }
     }
 
     /// What this machine can hold of the profile. Leaves a warm launcher behind.
     pub fn strength(&self, profile: &Profile) -> Strength {
-        let launcher = Terms::new(profile).and_then(|terms| match self.pool.take_idle(&terms) {
-            Some(launcher) => Ok(launcher),
-            None => self.pool.start_launcher(&terms),
-        });
-        match launcher {
-            Ok(launcher) => {
+        match Terms::new(profile).and_then(|terms| self.pool.take(&terms)) {
+            Ok((launcher, _)) => {
                 let strength = launcher.strength.clone();
                 self.pool.put(launcher);
                 strength
