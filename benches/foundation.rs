@@ -189,7 +189,7 @@ fn recorded(root: &Path) -> Duration {
         tool: "one".into(),
         document: Some([7; 32]),
         actor: "user".into(),
-        args: serde_json::Map::from_iter([("word".to_owned(), "x".into())]),
+        args: serde_json::Map::from_iter([("word".to_owned(), "x".into())]).into(),
         held: None,
         trail: Vec::new(),
         what: What::Started,

@@ -172,8 +172,10 @@ impl Writer {
         let who = Who { call, runtime };
         if self.shared.company.is_expected() {
             let handed = self.shared.hand_in(entry)?;
+            let left = Left(&self.shared);
             // Whoever else is about to record does so first; who is back first writes for all.
             tokio::task::yield_now().await;
+            std::mem::forget(left);
             return match self.shared.write_the_rest(&who) {
                 InTime::Yes => handed.answer().await,
                 InTime::No => Err(too_late()),
@@ -264,6 +266,15 @@ impl Job {
 impl Drop for Job {
     fn drop(&mut self) {
         self.answer(Err(gone()));
+    }
+}
+
+/// What was handed in by somebody who does not come back to write it is the thread's.
+struct Left<'a>(&'a Shared);
+
+impl Drop for Left<'_> {
+    fn drop(&mut self) {
+        self.0.wake_thread();
     }
 }
 
@@ -575,4 +586,20 @@ fn write_batch(desk: &mut Desk, mut batch: Vec<Job>) -> Vec<Answered> {
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn company_is_expected_after_some_came_and_looked_for_now_and_then() {
+        let company = Company::default();
+        let expected = |times: usize| (0..times).filter(|_| company.is_expected()).count();
+        assert_eq!(expected(ALONE_FOR), 1);
+        company.came(3);
+        assert_eq!(expected(ALONE_FOR), ALONE_FOR);
+        (0..LONGEST_HOPE).for_each(|_| company.came(1));
+        assert_eq!(expected(ALONE_FOR), 1);
+    }
 }

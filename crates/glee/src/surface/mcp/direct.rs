@@ -201,3 +201,75 @@ impl Ticket {
         self.taken_back.cancel();
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use rmcp::model::ServerResult;
+
+    use super::*;
+
+    /// Counts what it is told, and has room or not.
+    #[derive(Default)]
+    pub(in super::super) struct Counted {
+        pub(in super::super) is_full: AtomicBool,
+        said: AtomicUsize,
+        expected: AtomicUsize,
+    }
+
+    impl Out for Counted {
+        fn expect(&self) {
+            self.expected.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn say(&self, _: &ServerJsonRpcMessage) {
+            self.said.fetch_add(1, Ordering::Relaxed);
+            self.expect_no_more();
+        }
+
+        fn expect_no_more(&self) {
+            self.expected.fetch_sub(1, Ordering::Relaxed);
+        }
+
+        fn poll_room(&self, _: &mut Context<'_>) -> Poll<()> {
+            match self.is_full.load(Ordering::Relaxed) {
+                true => Poll::Pending,
+                false => Poll::Ready(()),
+            }
+        }
+    }
+
+    fn ticket(out: &Arc<Counted>) -> Ticket {
+        out.expect();
+        Ticket {
+            id: RequestId::Number(1),
+            is_answered: AtomicBool::new(false),
+            taken_back: CancellationToken::new(),
+            out: out.clone(),
+        }
+    }
+
+    fn answer() -> ServerJsonRpcMessage {
+        ServerJsonRpcMessage::response(ServerResult::empty(()), RequestId::Number(1))
+    }
+
+    fn count(it: &AtomicUsize) -> usize {
+        it.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn a_request_is_answered_once_and_not_when_it_was_taken_back() {
+        let out = Arc::new(Counted::default());
+        let answered = ticket(&out);
+        answered.answer(&answer());
+        answered.answer(&answer());
+        answered.take_back();
+        assert_eq!((count(&out.said), count(&out.expected)), (1, 0));
+        let taken_back = ticket(&out);
+        taken_back.take_back();
+        taken_back.answer(&answer());
+        assert!(taken_back.taken_back.is_cancelled());
+        assert_eq!((count(&out.said), count(&out.expected)), (1, 0));
+    }
+}

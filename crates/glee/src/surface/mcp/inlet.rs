@@ -83,3 +83,99 @@ impl<R: AsyncRead + Unpin> AsyncRead for Inlet<R> {
         Poll::Ready(Ok(()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::future::poll_fn;
+    use std::sync::atomic::Ordering;
+    use std::task::Waker;
+
+    use proptest::prelude::*;
+    use tokio::io::AsyncReadExt;
+
+    use super::super::Server;
+    use super::super::direct::tests::Counted;
+    use super::*;
+    use crate::app::{App, Wiring};
+    use crate::approve::absent::Absent;
+    use crate::project::Project;
+    use crate::surface::principal::Principal;
+
+    /// Comes in these pieces.
+    struct Pieces(VecDeque<Vec<u8>>);
+
+    impl AsyncRead for Pieces {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            into: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            if let Some(piece) = self.0.pop_front() {
+                into.put_slice(&piece);
+            }
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    fn inlet(pieces: Vec<Vec<u8>>, out: Arc<Counted>) -> (tempfile::TempDir, Inlet<Pieces>) {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(root.path().join(".glee/tools")).unwrap();
+        let project = Project::at(root.path()).unwrap().unwrap();
+        let app = App::open(project, Wiring::with(Absent)).unwrap();
+        let server = Server::new(Arc::new(app), Principal::usual("mcp"));
+        let direct = Arc::new(Direct::new(server, out));
+        (root, Inlet::new(Pieces(pieces.into()), direct))
+    }
+
+    fn runtime() -> tokio::runtime::Runtime {
+        tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
+        #[test]
+        fn before_hands_are_shaken_everything_goes_on_as_it_came(
+            pieces in prop::collection::vec("[a\r\n]{1,9}|\\{\"method\":\"tools/call\"\\}\n", 0..20)
+        ) {
+            let all = pieces.concat();
+            let pieces = pieces.into_iter().map(String::into_bytes).collect();
+            let (_root, mut inlet) = inlet(pieces, Arc::default());
+            let mut passed = Vec::new();
+            runtime().block_on(inlet.read_to_end(&mut passed)).unwrap();
+            prop_assert_eq!(passed, all.into_bytes());
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_to_be_kept_goes_on_in_pieces() {
+        let piece = vec![b'x'; CHUNK];
+        let count = LONGEST_TAKEN / CHUNK + 2;
+        let (_root, mut inlet) = inlet(vec![piece; count], Arc::default());
+        let mut passed = vec![0; LONGEST_TAKEN];
+        runtime().block_on(inlet.read_exact(&mut passed)).unwrap();
+        assert!(!inlet.from.0.is_empty(), "all of it was kept");
+    }
+
+    #[tokio::test]
+    async fn nothing_is_read_while_answers_are_not() {
+        let out = Arc::new(Counted::default());
+        let (_root, mut inlet) = inlet(vec![b"hello\n".to_vec()], out.clone());
+        let mut into = [0; 6];
+        out.is_full.store(true, Ordering::Relaxed);
+        let mut unheard = Context::from_waker(Waker::noop());
+        let mut room = ReadBuf::new(&mut into);
+        let read = Pin::new(&mut inlet).poll_read(&mut unheard, &mut room);
+        assert!(read.is_pending());
+        assert_eq!(inlet.from.0.len(), 1);
+        out.is_full.store(false, Ordering::Relaxed);
+        let mut room = ReadBuf::new(&mut into);
+        poll_fn(|it| Pin::new(&mut inlet).poll_read(it, &mut room))
+            .await
+            .unwrap();
+        assert_eq!(room.filled(), b"hello\n");
+    }
+}

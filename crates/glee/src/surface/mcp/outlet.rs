@@ -328,4 +328,21 @@ mod tests {
         let told = tokio::time::timeout(std::time::Duration::from_secs(30), told).await;
         assert_eq!(told.unwrap().len(), 3 * MOST_GATHERED);
     }
+
+    #[tokio::test]
+    async fn who_does_not_read_is_not_asked_for_more_calls() {
+        let root = tempfile::tempdir().unwrap();
+        let (out, mut reader) = duplex(1024);
+        let (outlet, drain) = Outlet::new(out, server(root.path()));
+        let pipe = outlet.pipe.clone();
+        let _drained = tokio::spawn(drain.run());
+        let mut unread = vec![b'x'; MOST_UNREAD];
+        pipe.lock().last.extend_from_slice(&unread);
+        let mut unheard = Context::from_waker(Waker::noop());
+        assert!(pipe.poll_room(&mut unheard).is_pending());
+        let room = tokio::spawn(async move { poll_fn(|it| pipe.poll_room(it)).await });
+        outlet.pipe.news.notify_one();
+        reader.read_exact(&mut unread).await.unwrap();
+        room.await.unwrap();
+    }
 }

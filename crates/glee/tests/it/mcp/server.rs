@@ -117,9 +117,12 @@ impl Pipes {
     }
 
     pub(crate) fn send_line(&mut self, line: &[u8]) {
-        let stdin = self.stdin.as_mut().unwrap();
-        stdin.write_all(line).unwrap();
-        stdin.write_all(b"\n").unwrap();
+        self.send_bytes(line);
+        self.send_bytes(b"\n");
+    }
+
+    pub(crate) fn send_bytes(&mut self, bytes: &[u8]) {
+        self.stdin.as_mut().unwrap().write_all(bytes).unwrap();
     }
 
     /// The next message. All that comes must be JSON-RPC: nothing else belongs on stdout.
