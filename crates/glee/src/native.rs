@@ -465,7 +465,7 @@ pub(crate) fn input<I: DeserializeOwned>(call: &Admitted) -> Result<I, Failure> 
 }
 
 fn typed<I: DeserializeOwned>(name: &str, args: &Map<String, Value>) -> Result<I, Failure> {
-    I::deserialize(args).map_err(|err| {
+    I::deserialize(Value::Object(args.clone())).map_err(|err| {
         let message = format!("the arguments of `{name}` are not valid: {err}");
         Failure::new(FailureKind::InvalidInput, message)
     })
@@ -476,4 +476,29 @@ pub(crate) fn json_of<O: Serialize>(output: O, call: &Admitted) -> Result<Value,
         let message = format!("the output of `{}` is no JSON: {err}", call.spec().name);
         Failure::new(FailureKind::OutputInvalid, message)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Debug, PartialEq, serde::Deserialize)]
+    struct Named {
+        text: String,
+    }
+
+    #[derive(Debug, PartialEq, serde::Deserialize)]
+    struct Wrapped(Named);
+
+    #[test]
+    fn arguments_become_any_type_that_an_object_can() {
+        let args = json!({"text": "x"});
+        let args = args.as_object().unwrap();
+        let named = || Named { text: "x".into() };
+        assert_eq!(typed::<Named>("say", args).unwrap(), named());
+        assert_eq!(typed::<Wrapped>("say", args).unwrap(), Wrapped(named()));
+        assert_eq!(typed::<Option<Named>>("say", args).unwrap(), Some(named()));
+    }
 }

@@ -132,10 +132,11 @@ impl Server {
         }
         let cancel = Cancel::when(context.ct.clone().cancelled_owned());
         let call = chosen.call(caller.clone(), cancel, line.clone());
-        let tell = self.tell(&context, &caller);
+        let ticket = context.extensions.get::<Arc<Ticket>>().cloned();
+        let is_stateless = is_stateless(&context);
         let run = async {
-            match tell {
-                Some(tell) => self.run_here(call, tell).await,
+            match ticket {
+                Some(ticket) => self.run_here(call, ticket, is_stateless).await,
                 None => Some(Box::pin(self.run(call)).await),
             }
         };
@@ -181,35 +182,42 @@ impl Server {
     }
 
     /// The same in the task of the request, whose client can be told in another way should that hang.
-    async fn run_here(&self, call: Call, tell: Tell) -> Option<Outcome> {
+    async fn run_here(
+        &self,
+        call: Call,
+        ticket: Arc<Ticket>,
+        is_stateless: bool,
+    ) -> Option<Outcome> {
         let app = &self.shared.app;
-        match self.enter(&call) {
-            Ok(_inside) => app.call_here(call, tell).await,
+        let inside = match ticket.is_behind() {
+            true => Err(busy("too many answers wait to be read already")),
+            false => self.enter(&call),
+        };
+        match inside {
+            Ok(_inside) => {
+                let tell = self.tell(ticket, call.caller.clone(), is_stateless);
+                app.call_here(call, tell).await
+            }
             Err(failure) => Some(app.turn_away(call, failure).await),
         }
     }
 
     fn enter(&self, call: &Call) -> Result<Pass, Failure> {
         let inside = self.shared.calls.enter(&call.caller.name);
-        inside.ok_or_else(|| {
-            let why = "too many calls are under way already";
-            Failure::new(FailureKind::RateLimited, why).retryable()
-        })
+        inside.ok_or_else(|| busy("too many calls are under way already"))
     }
 
-    /// The answer to a request whose own task hangs, if there is a way out for it.
-    fn tell(&self, context: &RequestContext<RoleServer>, caller: &Caller) -> Option<Tell> {
-        let ticket = context.extensions.get::<Arc<Ticket>>()?.clone();
-        let (shared, caller) = (self.shared.clone(), caller.clone());
-        let is_stateless = is_stateless(context);
-        Some(Box::new(move |outcome| {
+    /// The answer to a request whose own task hangs.
+    fn tell(&self, ticket: Arc<Ticket>, caller: Caller, is_stateless: bool) -> Tell {
+        let shared = self.shared.clone();
+        Box::new(move |outcome| {
             let result = result::render(outcome, None, &shared.shelf(&caller));
             let mut result = ServerResult::CallToolResult(result);
             if !is_stateless {
                 result.strip_result_type_for_legacy_peer();
             }
             ticket.answer(&ServerJsonRpcMessage::response(result, ticket.id().clone()));
-        }))
+        })
     }
 
     pub(super) fn line(
@@ -265,6 +273,10 @@ impl Server {
         let state = self.shared.seals.seal(purpose, answers, approval)?;
         Ok(Some(InputRequiredResult::new(Some(requests), Some(state))))
     }
+}
+
+fn busy(why: &str) -> Failure {
+    Failure::new(FailureKind::RateLimited, why).retryable()
 }
 
 /// Whether the call goes on in the background. A tool that only works so refuses clients that could

@@ -5,8 +5,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use memchr::memmem;
 use rmcp::model::{
@@ -16,10 +15,11 @@ use rmcp::model::{
 use rmcp::service::{Peer, RequestContext};
 use rmcp::{RoleServer, Service};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::Server;
+use super::{Server, broken, protocol};
 
 /// Where answers go, each whole.
 pub(super) trait Out: Send + Sync {
@@ -32,8 +32,17 @@ pub(super) trait Out: Send + Sync {
     /// It will not come.
     fn expect_no_more(&self);
 
-    /// Ready when the client has read enough of what it was told before.
-    fn poll_room(&self, context: &mut Context<'_>) -> Poll<()>;
+    fn listener(&self) -> Listener;
+}
+
+/// Whoever answers go to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Listener {
+    There,
+    /// Has yet to read so much that no more is done for it.
+    Behind,
+    /// Reads no more, or never did.
+    Gone,
 }
 
 pub(super) struct Direct {
@@ -41,8 +50,11 @@ pub(super) struct Direct {
     out: Arc<dyn Out>,
     /// The client, when hands have been shaken; until then everything is rmcp's.
     peer: OnceLock<Peer<RoleServer>>,
-    under_way: Mutex<HashMap<RequestId, Arc<Ticket>>>,
+    /// A client may use an id again before it was answered.
+    under_way: Mutex<HashMap<RequestId, Vec<Arc<Ticket>>>>,
     is_done: Notify,
+    /// When nothing more was to come.
+    over_since: OnceLock<Instant>,
 }
 
 /// A request that is answered once, by whoever can: when its own task hangs, somebody else does.
@@ -63,6 +75,9 @@ struct Asked<'a> {
 
 #[derive(Deserialize)]
 struct TakenBack<'a> {
+    jsonrpc: &'a str,
+    /// Only a request has one.
+    id: Option<IgnoredAny>,
     method: &'a str,
     params: CancelledNotificationParam,
 }
@@ -75,6 +90,7 @@ impl Direct {
             peer: OnceLock::new(),
             under_way: Mutex::default(),
             is_done: Notify::new(),
+            over_since: OnceLock::new(),
         }
     }
 
@@ -84,13 +100,20 @@ impl Direct {
         let _ = self.peer.set(peer);
     }
 
-    pub(super) fn poll_room(&self, context: &mut Context<'_>) -> Poll<()> {
-        self.out.poll_room(context)
+    pub(super) fn listener(&self) -> Listener {
+        self.out.listener()
+    }
+
+    /// Nothing more will come.
+    pub(super) fn end_of_input(&self) {
+        self.over_since.get_or_init(Instant::now);
     }
 
     /// Whether a line that the client sent is seen to here.
     pub(super) fn takes(self: &Arc<Self>, line: &[u8]) -> bool {
-        let Some(peer) = self.peer.get() else {
+        // A list would be read as the members of an object.
+        let is_object = line.trim_ascii_start().starts_with(b"{");
+        let Some(peer) = self.peer.get().filter(|_| is_object) else {
             return false;
         };
         if memmem::find(line, b"tools/call").is_some()
@@ -120,17 +143,20 @@ impl Direct {
         context.meta = params.meta.take().unwrap_or_default();
         context.extensions.insert(ticket.clone());
         self.out.expect();
-        self.lock().insert(id, ticket.clone());
-        let direct = self.clone();
+        self.lock().entry(id).or_default().push(ticket.clone());
+        let task = Task {
+            direct: self.clone(),
+            ticket,
+        };
         tokio::spawn(Box::pin(async move {
             let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-            let id = ticket.id.clone();
-            let answer = match direct.server.handle_request(request, context).await {
+            let server = &task.direct.server;
+            let id = task.ticket.id.clone();
+            let answer = match server.handle_request(request, context).await {
                 Ok(result) => ServerJsonRpcMessage::response(result, id),
                 Err(error) => ServerJsonRpcMessage::error(error, Some(id)),
             };
-            ticket.answer(&answer);
-            direct.end(&ticket);
+            task.ticket.answer(&answer);
         }));
     }
 
@@ -138,26 +164,23 @@ impl Direct {
         let Ok(it) = serde_json::from_slice::<TakenBack>(line) else {
             return false;
         };
-        let id = it
-            .params
-            .request_id
-            .filter(|_| it.method == "notifications/cancelled");
-        let ticket = id.and_then(|it| self.lock().remove(&it));
-        ticket.is_some_and(|it| {
-            it.take_back();
-            self.is_done.notify_one();
-            true
-        })
+        let is_one = (it.jsonrpc, it.method) == ("2.0", "notifications/cancelled");
+        let id = it.params.request_id.filter(|_| is_one && it.id.is_none());
+        let Some(tickets) = id.and_then(|it| self.lock().remove(&it)) else {
+            return false;
+        };
+        tickets.iter().for_each(|it| it.take_back());
+        self.is_done.notify_one();
+        true
     }
 
-    /// Another request may have come with the same id.
     fn end(&self, ticket: &Arc<Ticket>) {
         let mut under_way = self.lock();
-        if under_way
-            .get(&ticket.id)
-            .is_some_and(|it| Arc::ptr_eq(it, ticket))
-        {
-            under_way.remove(&ticket.id);
+        if let Some(tickets) = under_way.get_mut(&ticket.id) {
+            tickets.retain(|it| !Arc::ptr_eq(it, ticket));
+            if tickets.is_empty() {
+                under_way.remove(&ticket.id);
+            }
         }
         if under_way.is_empty() {
             self.is_done.notify_one();
@@ -171,14 +194,36 @@ impl Direct {
                 self.is_done.notified().await;
             }
         };
-        let _ = tokio::time::timeout(patience, done).await;
-        self.lock().drain().for_each(|(_, it)| it.take_back());
+        // Whoever else was waited for meanwhile has taken of it.
+        let waited = self.over_since.get().map(Instant::elapsed);
+        let left = patience.saturating_sub(waited.unwrap_or_default());
+        let _ = tokio::time::timeout(left, done).await;
+        let under_way: Vec<_> = self.lock().drain().collect();
+        under_way
+            .iter()
+            .flat_map(|it| &it.1)
+            .for_each(|it| it.take_back());
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<RequestId, Arc<Ticket>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<RequestId, Vec<Arc<Ticket>>>> {
         self.under_way
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The task of a request. Should it break, the request is answered all the same.
+struct Task {
+    direct: Arc<Direct>,
+    ticket: Arc<Ticket>,
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        let id = Some(self.ticket.id.clone());
+        let answer = || ServerJsonRpcMessage::error(protocol(broken()), id);
+        self.ticket.answer_with(answer);
+        self.direct.end(&self.ticket);
     }
 }
 
@@ -187,6 +232,18 @@ impl Ticket {
         if !self.is_answered.swap(true, Ordering::AcqRel) {
             self.out.say(answer);
         }
+    }
+
+    /// The same, made only when it is needed.
+    fn answer_with(&self, answer: impl FnOnce() -> ServerJsonRpcMessage) {
+        if !self.is_answered.load(Ordering::Acquire) {
+            self.answer(&answer());
+        }
+    }
+
+    /// Whether no more is to be done for its client before that has read what it was told.
+    pub(super) fn is_behind(&self) -> bool {
+        self.out.listener() != Listener::There
     }
 
     pub(super) fn id(&self) -> &RequestId {
@@ -210,10 +267,10 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// Counts what it is told, and has room or not.
+    /// Counts what it is told, until it is gone.
     #[derive(Default)]
     pub(in super::super) struct Counted {
-        pub(in super::super) is_full: AtomicBool,
+        pub(in super::super) is_gone: AtomicBool,
         said: AtomicUsize,
         expected: AtomicUsize,
     }
@@ -232,10 +289,10 @@ pub(super) mod tests {
             self.expected.fetch_sub(1, Ordering::Relaxed);
         }
 
-        fn poll_room(&self, _: &mut Context<'_>) -> Poll<()> {
-            match self.is_full.load(Ordering::Relaxed) {
-                true => Poll::Pending,
-                false => Poll::Ready(()),
+        fn listener(&self) -> Listener {
+            match self.is_gone.load(Ordering::Relaxed) {
+                true => Listener::Gone,
+                false => Listener::There,
             }
         }
     }

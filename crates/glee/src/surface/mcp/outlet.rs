@@ -17,11 +17,12 @@ use tokio::io::AsyncWrite;
 use tokio::sync::Notify;
 
 use super::Server;
-use super::direct::Out;
+use super::direct::{Listener, Out};
 
 /// No answer is begun while so many bytes wait for a client that does not read them.
 const MOST_GATHERED: usize = 64 * 1024;
-/// No call is begun while so many do. Much more than that: a client may well send a thousand calls before it reads.
+/// No call is made while so many do, and a client that leaves four times as much is gone. Much more than that: a client
+/// may well send a thousand calls before it reads.
 const MOST_UNREAD: usize = 16 << 20;
 
 pub(super) struct Outlet<W> {
@@ -54,8 +55,6 @@ struct Ends<W> {
     failed: Option<io::ErrorKind>,
     /// Who would write more.
     waits: Option<Waker>,
-    /// Who would read more of what is to be answered.
-    reader: Option<Waker>,
 }
 
 impl<W: AsyncWrite + Unpin> Outlet<W> {
@@ -71,7 +70,6 @@ impl<W: AsyncWrite + Unpin> Outlet<W> {
                 is_over: false,
                 failed: None,
                 waits: None,
-                reader: None,
             }),
             news: Notify::new(),
         });
@@ -96,24 +94,29 @@ impl<W: AsyncWrite + Send + Unpin> Out for Pipe<W> {
     fn say(&self, answer: &ServerJsonRpcMessage) {
         if let Ok(mut line) = serde_json::to_vec(answer) {
             line.push(b'\n');
-            self.lock().last.extend_from_slice(&line);
+            let mut ends = self.lock();
+            // Who is gone is told nothing: nobody would ever take it away.
+            if ends.failed.is_none() {
+                ends.last.extend_from_slice(&line);
+            }
         }
         self.expect_no_more();
     }
 
     fn expect_no_more(&self) {
         self.expected.fetch_sub(1, Ordering::AcqRel);
-        // That nobody hears it is found out by whoever reads.
+        // Whoever reads sees that nobody hears it.
         let _ = self.go_out();
     }
 
-    fn poll_room(&self, context: &mut Context<'_>) -> Poll<()> {
-        let mut ends = self.lock();
-        if ends.failed.is_some() || ends.len() < MOST_UNREAD {
-            return Poll::Ready(());
+    fn listener(&self) -> Listener {
+        let ends = self.lock();
+        match ends.len() {
+            _ if ends.failed.is_some() => Listener::Gone,
+            unread if unread >= 4 * MOST_UNREAD => Listener::Gone,
+            unread if unread >= MOST_UNREAD => Listener::Behind,
+            _ => Listener::There,
         }
-        ends.reader = Some(context.waker().clone());
-        Poll::Pending
     }
 }
 
@@ -200,8 +203,13 @@ impl<W: AsyncWrite + Unpin> Ends<W> {
     fn poll_out(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let written = ready!(self.poll_all(context));
         self.failed = written.as_ref().err().map(io::Error::kind);
-        let all = [self.waits.take(), self.reader.take()];
-        all.into_iter().flatten().for_each(Waker::wake);
+        if self.failed.is_some() {
+            self.pieces.clear();
+            self.last.clear();
+        }
+        if let Some(waits) = self.waits.take() {
+            waits.wake();
+        }
         Poll::Ready(written)
     }
 
@@ -330,19 +338,28 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_does_not_read_is_not_asked_for_more_calls() {
+    async fn who_does_not_read_is_behind_and_then_gone_and_leaves_nothing() {
         let root = tempfile::tempdir().unwrap();
-        let (out, mut reader) = duplex(1024);
+        let (out, reader) = duplex(1024);
         let (outlet, drain) = Outlet::new(out, server(root.path()));
         let pipe = outlet.pipe.clone();
-        let _drained = tokio::spawn(drain.run());
-        let mut unread = vec![b'x'; MOST_UNREAD];
-        pipe.lock().last.extend_from_slice(&unread);
-        let mut unheard = Context::from_waker(Waker::noop());
-        assert!(pipe.poll_room(&mut unheard).is_pending());
-        let room = tokio::spawn(async move { poll_fn(|it| pipe.poll_room(it)).await });
-        outlet.pipe.news.notify_one();
-        reader.read_exact(&mut unread).await.unwrap();
-        room.await.unwrap();
+        let unread = vec![b'x'; MOST_UNREAD];
+        let mut seen = Vec::new();
+        for _ in 0..4 {
+            seen.push(pipe.listener());
+            pipe.lock().last.extend_from_slice(&unread);
+        }
+        let behind = [Listener::Behind; 3];
+        assert_eq!(seen, [&[Listener::There], &behind[..]].concat());
+        assert_eq!(pipe.listener(), Listener::Gone);
+        drop(reader);
+        drain.end();
+        assert!(drain.run().await.is_err());
+        pipe.expect();
+        pipe.say(&ServerJsonRpcMessage::response(
+            rmcp::model::ServerResult::empty(()),
+            rmcp::model::RequestId::Number(1),
+        ));
+        assert_eq!((pipe.listener(), pipe.lock().len()), (Listener::Gone, 0));
     }
 }

@@ -232,6 +232,39 @@ fn a_call_is_answered_however_its_line_is_written() {
     }
 }
 
+/// Only what is a call is run, and only a cancellation takes one back.
+#[test]
+fn what_only_looks_like_a_call_or_its_end_is_none() {
+    let scene = scene();
+    let mut pipes = Pipes::open(&scene, "2025-11-25");
+    let seconds = sleeping(&mut pipes);
+    let log = || std::fs::read_to_string(scene.root.join(".glee/audit/tools.log")).unwrap();
+    pipes.send_line(br#"["2.0",2,"tools/call",{"name":"echo","arguments":{"text":"x"}}]"#);
+    pipes.send_line(br#"["2.0",null,"notifications/cancelled",{"requestId":1}]"#);
+    pipes.send(
+        &json!({"jsonrpc": "1.0", "method": "notifications/cancelled", "params": {"requestId": 1}}),
+    );
+    let asked = pipes.ask(json!(3), "notifications/cancelled", json!({"requestId": 1}));
+    assert!(asked["error"].is_object(), "{asked}");
+    pipes.ask(json!(4), "ping", json!({}));
+    assert!(running(&seconds), "it was taken back");
+    assert!(!log().contains("name=echo"), "{}", log());
+}
+
+/// A client that used an id twice takes both calls back by it.
+#[test]
+fn calls_with_the_same_id_are_taken_back_together() {
+    let scene = scene();
+    let mut pipes = Pipes::open(&scene, "2025-11-25");
+    let both = [sleeping(&mut pipes), sleeping(&mut pipes)];
+    pipes.send(&json!({
+        "jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1},
+    }));
+    eventually("the tools are gone", || !both.iter().any(|it| running(it)));
+    pipes.send(&json!({"jsonrpc": "2.0", "id": 2, "method": "ping"}));
+    assert_eq!(pipes.receive()["id"], 2);
+}
+
 /// What a call says of itself is held to the same rules whichever way it goes.
 #[test]
 fn a_call_of_another_era_than_the_session_is_refused_as_any_request_is() {
