@@ -115,9 +115,10 @@ impl Server {
         let is_task = is_task(spec.as_deref(), &context)?;
         // Only who has no other way to be asked carries anything under seal. Without a purpose none is ever opened.
         let is_sealed = is_stateless(&context) || asked.state.is_some();
-        let purpose = is_sealed
-            .then(|| seal::purpose(&caller.name, &chosen.tool, &chosen.args))
-            .unwrap_or_default();
+        let purpose = match is_sealed {
+            true => seal::purpose(&caller.name, &chosen.tool, &chosen.args),
+            false => String::new(),
+        };
         let (answers, approved) = self.answers(&purpose, asked.responses, asked.state)?;
         let line = Arc::new(self.line(&context, answers, approved));
         if is_task {

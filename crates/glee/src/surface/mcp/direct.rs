@@ -3,10 +3,12 @@
 //! is rmcp's: the handshake, lists, answers to questions, and whatever does not read as a call.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use futures_util::task::AtomicWaker;
 use memchr::memmem;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CancelledNotificationParam, ClientRequest, RequestId,
@@ -19,7 +21,10 @@ use serde::de::IgnoredAny;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::{Server, broken, protocol};
+use super::{MOST_CALLS, Server, broken, protocol};
+
+/// Requests that are seen to at once.
+const MOST_TASKS: usize = MOST_CALLS.0;
 
 /// Where answers go, each whole.
 pub(super) trait Out: Send + Sync {
@@ -53,6 +58,9 @@ pub(super) struct Direct {
     /// A client may use an id again before it was answered.
     under_way: Mutex<HashMap<RequestId, Vec<Arc<Ticket>>>>,
     is_done: Notify,
+    /// How many tasks there are, and who would have more of them.
+    tasks: AtomicUsize,
+    reader: AtomicWaker,
     /// When nothing more was to come.
     over_since: OnceLock<Instant>,
 }
@@ -90,6 +98,8 @@ impl Direct {
             peer: OnceLock::new(),
             under_way: Mutex::default(),
             is_done: Notify::new(),
+            tasks: AtomicUsize::new(0),
+            reader: AtomicWaker::new(),
             over_since: OnceLock::new(),
         }
     }
@@ -102,6 +112,20 @@ impl Direct {
 
     pub(super) fn listener(&self) -> Listener {
         self.out.listener()
+    }
+
+    /// Ready when another request may be read. More of them than may run at once are refused, which does not take long.
+    pub(super) fn poll_turn(&self, context: &mut Context<'_>) -> Poll<()> {
+        let is_free = || self.tasks.load(Ordering::SeqCst) < MOST_TASKS;
+        if is_free() {
+            return Poll::Ready(());
+        }
+        self.reader.register(context.waker());
+        // One may have ended meanwhile.
+        match is_free() {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
     }
 
     /// Nothing more will come.
@@ -144,6 +168,7 @@ impl Direct {
         context.extensions.insert(ticket.clone());
         self.out.expect();
         self.lock().entry(id).or_default().push(ticket.clone());
+        self.tasks.fetch_add(1, Ordering::SeqCst);
         let task = Task {
             direct: self.clone(),
             ticket,
@@ -224,6 +249,9 @@ impl Drop for Task {
         let answer = || ServerJsonRpcMessage::error(protocol(broken()), id);
         self.ticket.answer_with(answer);
         self.direct.end(&self.ticket);
+        if self.direct.tasks.fetch_sub(1, Ordering::SeqCst) == MOST_TASKS {
+            self.direct.reader.wake();
+        }
     }
 }
 
@@ -261,8 +289,6 @@ impl Ticket {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use std::sync::atomic::AtomicUsize;
-
     use rmcp::model::ServerResult;
 
     use super::*;
@@ -294,6 +320,22 @@ pub(super) mod tests {
                 true => Listener::Gone,
                 false => Listener::There,
             }
+        }
+    }
+
+    /// As if so many were under way, until this is dropped.
+    pub(in super::super) fn crowd(direct: &Arc<Direct>) -> impl Drop + use<> {
+        direct.out.expect();
+        direct.tasks.store(MOST_TASKS, Ordering::SeqCst);
+        let ticket = Ticket {
+            id: RequestId::Number(1),
+            is_answered: AtomicBool::new(false),
+            taken_back: CancellationToken::new(),
+            out: direct.out.clone(),
+        };
+        Task {
+            direct: direct.clone(),
+            ticket: Arc::new(ticket),
         }
     }
 

@@ -69,6 +69,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for Inlet<R> {
                 this.direct.end_of_input();
                 return Poll::Ready(Ok(()));
             }
+            ready!(this.direct.poll_turn(context));
             let mut chunk = ReadBuf::new(&mut this.chunk);
             ready!(Pin::new(&mut this.from).poll_read(context, &mut chunk))?;
             let known = this.come.len();
@@ -92,12 +93,13 @@ impl<R: AsyncRead + Unpin> AsyncRead for Inlet<R> {
 mod tests {
     use std::collections::VecDeque;
     use std::sync::atomic::Ordering;
+    use std::task::Waker;
 
     use proptest::prelude::*;
     use tokio::io::AsyncReadExt;
 
     use super::super::Server;
-    use super::super::direct::tests::Counted;
+    use super::super::direct::{self, tests::Counted};
     use super::*;
     use crate::app::{App, Wiring};
     use crate::approve::absent::Absent;
@@ -170,5 +172,18 @@ mod tests {
         let mut passed = Vec::new();
         inlet.read_to_end(&mut passed).await.unwrap();
         assert_eq!((passed.len(), inlet.from.0.len()), (0, 1));
+    }
+
+    #[tokio::test]
+    async fn nothing_is_read_while_too_much_is_under_way() {
+        let (_root, mut inlet) = inlet(vec![b"hello\n".to_vec()], Arc::default());
+        let crowd = direct::tests::crowd(&inlet.direct);
+        let mut passed = [0; 6];
+        let mut read = Box::pin(inlet.read_exact(&mut passed));
+        let mut unheard = Context::from_waker(Waker::noop());
+        assert!(read.as_mut().poll(&mut unheard).is_pending());
+        let (waiting, _) = tokio::join!(read, async { drop(crowd) });
+        waiting.unwrap();
+        assert_eq!(passed, *b"hello\n");
     }
 }
