@@ -355,6 +355,8 @@ mod tests {
         drop(reader);
         drain.end();
         assert!(drain.run().await.is_err());
+        // Another answer is to come, so that this one would wait for it.
+        pipe.expect();
         pipe.expect();
         pipe.say(&ServerJsonRpcMessage::response(
             rmcp::model::ServerResult::empty(()),
