@@ -32,7 +32,7 @@ const MOST_AT_ONCE: usize = 256;
 /// Events that wait at once; when there are more, something hangs.
 const MOST_WAITING: usize = 4096;
 /// How many record alone before one looks for company.
-const ALONE_FOR: usize = 16;
+const ALONE_FOR: usize = 256;
 const LONGEST_HOPE: usize = 8;
 /// How often whoever writes looks for what others have left meanwhile, before that is the thread's.
 const MOST_LOOKS: usize = 4;

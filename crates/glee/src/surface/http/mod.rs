@@ -7,6 +7,7 @@ mod guard;
 mod lists;
 mod older;
 mod pace;
+mod plain;
 mod reception;
 mod resumed;
 mod sessions;
@@ -112,13 +113,14 @@ impl Bound {
         let mut config = StreamableHttpServerConfig::default().disable_allowed_hosts();
         config.max_request_body_bytes = bears.request_bytes;
         let closing = config.cancellation_token.clone();
-        let lists = server.clone();
+        let ours = server.clone();
         let rest = rest::router(server.app()).layer(DefaultBodyLimit::max(bears.request_bytes));
         let mcp = StreamableHttpService::new(move || Ok(server.connection()), manager, config);
         let router = Router::new()
             .route_service("/mcp", mcp)
             .layer(middleware::from_fn(older::spare))
-            .layer(middleware::from_fn_with_state(lists, lists::fill))
+            .layer(middleware::from_fn_with_state(ours.clone(), lists::fill))
+            .layer(middleware::from_fn_with_state(ours, plain::answer))
             .layer(middleware::from_fn_with_state(sessions, sessions::bind))
             .merge(rest);
         let reception = Reception::new(guard, bears.body, router);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, Method, StatusCode};
+use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
 use rmcp::transport::streamable_http_server::SessionManager;
@@ -12,12 +12,12 @@ use rmcp::transport::streamable_http_server::session::local::LocalSessionManager
 
 use super::guard::refuse;
 use crate::store::tokens::Scope;
+use crate::surface::mcp::session::id;
 use crate::surface::principal::Principal;
 
 /// Of all principals together, and of one.
 const MOST: usize = 256;
 const MOST_OF_ONE: usize = 64;
-const HEADER: &str = "mcp-session-id";
 
 pub(super) struct Sessions {
     manager: Arc<LocalSessionManager>,
@@ -66,7 +66,7 @@ pub(super) async fn bind(
             "this token has neither the scope read_registry nor invoke_tool",
         );
     }
-    match id(request.headers()) {
+    match id(request.headers()).map(str::to_owned) {
         Some(id) => {
             if sessions.owners().get(&id).is_none_or(|it| *it != principal) {
                 return refuse(StatusCode::NOT_FOUND, "there is no such session");
@@ -80,7 +80,7 @@ pub(super) async fn bind(
         }
         None => {
             let response = next.run(request).await;
-            let Some(id) = id(response.headers()) else {
+            let Some(id) = id(response.headers()).map(str::to_owned) else {
                 return response;
             };
             if sessions.admits(&id, &principal).await {
@@ -94,8 +94,4 @@ pub(super) async fn bind(
             )
         }
     }
-}
-
-fn id(headers: &HeaderMap) -> Option<String> {
-    Some(headers.get(HEADER)?.to_str().ok()?.to_owned())
 }

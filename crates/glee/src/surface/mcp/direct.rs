@@ -9,19 +9,15 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use futures_util::task::AtomicWaker;
-use memchr::memmem;
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, CancelledNotificationParam, ClientRequest, RequestId,
-    ServerJsonRpcMessage,
+    CallToolRequest, CallToolRequestParams, ClientRequest, RequestId, ServerJsonRpcMessage,
 };
 use rmcp::service::{Peer, RequestContext};
 use rmcp::{RoleServer, Service};
-use serde::Deserialize;
-use serde::de::IgnoredAny;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::{MOST_CALLS, Server, broken, protocol};
+use super::{MOST_CALLS, Server, broken, message, protocol};
 
 /// Requests that are seen to at once.
 const MOST_TASKS: usize = MOST_CALLS.0;
@@ -73,23 +69,6 @@ pub(super) struct Ticket {
     out: Arc<dyn Out>,
 }
 
-#[derive(Deserialize)]
-struct Asked<'a> {
-    jsonrpc: &'a str,
-    id: RequestId,
-    method: &'a str,
-    params: CallToolRequestParams,
-}
-
-#[derive(Deserialize)]
-struct TakenBack<'a> {
-    jsonrpc: &'a str,
-    /// Only a request has one.
-    id: Option<IgnoredAny>,
-    method: &'a str,
-    params: CancelledNotificationParam,
-}
-
 impl Direct {
     pub(super) fn new(server: Server, out: Arc<dyn Out>) -> Direct {
         Direct {
@@ -135,19 +114,16 @@ impl Direct {
 
     /// Whether a line that the client sent is seen to here.
     pub(super) fn takes(self: &Arc<Self>, line: &[u8]) -> bool {
-        // A list would be read as the members of an object.
-        let is_object = line.trim_ascii_start().starts_with(b"{");
-        let Some(peer) = self.peer.get().filter(|_| is_object) else {
+        let Some(peer) = self.peer.get() else {
             return false;
         };
-        if memmem::find(line, b"tools/call").is_some()
-            && let Ok(asked) = serde_json::from_slice::<Asked>(line)
-            && (asked.jsonrpc, asked.method) == ("2.0", "tools/call")
-        {
-            self.begin(asked.id, asked.params, peer.clone());
-            return true;
+        match message::call(line) {
+            Some((id, params)) => {
+                self.begin(id, params, peer.clone());
+                true
+            }
+            None => message::taken_back(line).is_some_and(|it| self.takes_back(&it)),
         }
-        memmem::find(line, b"notifications/cancelled").is_some() && self.takes_back(line)
     }
 
     fn begin(
@@ -185,13 +161,8 @@ impl Direct {
         }));
     }
 
-    fn takes_back(&self, line: &[u8]) -> bool {
-        let Ok(it) = serde_json::from_slice::<TakenBack>(line) else {
-            return false;
-        };
-        let is_one = (it.jsonrpc, it.method) == ("2.0", "notifications/cancelled");
-        let id = it.params.request_id.filter(|_| is_one && it.id.is_none());
-        let Some(tickets) = id.and_then(|it| self.lock().remove(&it)) else {
+    fn takes_back(&self, id: &RequestId) -> bool {
+        let Some(tickets) = self.lock().remove(id) else {
             return false;
         };
         tickets.iter().for_each(|it| it.take_back());

@@ -14,7 +14,8 @@ use glee_core::schema::Schema;
 use rmcp::RoleServer;
 use rmcp::model::{
     ClientCapabilities, ElicitRequestParams, InputRequest, InputRequests, LoggingLevel,
-    LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken, ProtocolVersion,
+    LoggingMessageNotification, LoggingMessageNotificationParam, ProgressNotification,
+    ProgressNotificationParam, ProgressToken, ProtocolVersion, ServerNotification,
 };
 use rmcp::service::{Peer, RequestContext};
 use serde_json::{Map, Value, json};
@@ -30,6 +31,8 @@ const MOST_WAITING: usize = 256;
 
 pub(super) struct Line {
     peer: Peer<RoleServer>,
+    /// Where notes go, if not to the peer.
+    own: Option<Notices>,
     /// Whether the client may ask its own user for a yes.
     is_trusted: bool,
     stateless: bool,
@@ -47,6 +50,10 @@ pub(super) struct Line {
     is_asked: Notify,
     notes: OnceLock<Mutex<Notes>>,
 }
+
+/// Where the notes of one call go, when its request has a stream of its own.
+#[derive(Clone)]
+pub(super) struct Notices(pub(super) mpsc::Sender<ServerNotification>);
 
 /// A question, and who waits for its answer.
 struct Open {
@@ -80,6 +87,7 @@ impl Line {
         let stateless = is_stateless(context);
         Line {
             peer: context.peer.clone(),
+            own: context.extensions.get::<Notices>().cloned(),
             is_trusted,
             stateless,
             capabilities: context.client_capabilities().unwrap_or_default(),
@@ -125,7 +133,11 @@ impl Line {
     fn send(&self, note: Note) {
         let notes = self.notes.get_or_init(|| {
             let (sender, waiting) = mpsc::channel(MOST_WAITING);
-            let forwarding = forward(waiting, self.peer.clone(), self.progress.clone());
+            let to = match &self.own {
+                Some(own) => Ear::Own(own.clone()),
+                None => Ear::Peer(self.peer.clone()),
+            };
+            let forwarding = forward(waiting, to, self.progress.clone());
             Mutex::new(Notes {
                 sender: Some(sender),
                 sending: Some(tokio::spawn(forwarding)),
@@ -388,11 +400,7 @@ fn needs(lacking: &[&Ask]) -> Option<ClientCapabilities> {
     serde_json::from_value(Value::Object(needed)).ok()
 }
 
-async fn forward(
-    mut waiting: mpsc::Receiver<Note>,
-    peer: Peer<RoleServer>,
-    token: Option<ProgressToken>,
-) {
+async fn forward(mut waiting: mpsc::Receiver<Note>, to: Ear, token: Option<ProgressToken>) {
     while let Some(note) = waiting.recv().await {
         let sent = match note {
             Note::Progress {
@@ -404,23 +412,34 @@ async fn forward(
                 let mut param = ProgressNotificationParam::new(token.clone(), done);
                 param.total = total;
                 param.message = message;
-                peer.notify_progress(param).await
+                to.hear(ProgressNotification::new(param).into()).await
             }
-            Note::Log { level, text } => log(&peer, level, text).await,
+            Note::Log { level, text } => {
+                let param = LoggingMessageNotificationParam::new(named(level), text.into());
+                to.hear(LoggingMessageNotification::new(param).into()).await
+            }
         };
-        if sent.is_err() {
+        if !sent {
             return;
         }
     }
 }
 
-async fn log(
-    peer: &Peer<RoleServer>,
-    level: Level,
-    text: String,
-) -> Result<(), rmcp::ServiceError> {
-    let param = LoggingMessageNotificationParam::new(named(level), text.into());
-    peer.notify_logging_message(param).await
+/// Where a client hears the notes of a call.
+enum Ear {
+    Peer(Peer<RoleServer>),
+    /// A stream that only this call's notes go to.
+    Own(Notices),
+}
+
+impl Ear {
+    /// Whether it was taken.
+    async fn hear(&self, note: ServerNotification) -> bool {
+        match self {
+            Ear::Peer(peer) => peer.send_notification(note).await.is_ok(),
+            Ear::Own(notices) => notices.0.send(note).await.is_ok(),
+        }
+    }
 }
 
 fn named(level: Level) -> LoggingLevel {

@@ -15,12 +15,14 @@ mod direct;
 mod inlet;
 mod line;
 mod listed;
+mod message;
 mod meta;
 mod outlet;
 mod prompt;
 mod resource;
 mod result;
 mod seal;
+pub(super) mod session;
 mod shown;
 pub mod stdio;
 mod task;
@@ -57,6 +59,7 @@ pub(super) use definition::all as definitions;
 use listed::StandIn;
 use result::Shelf;
 use seal::Seals;
+use session::Sessions;
 use shown::Shown;
 use task::Desks;
 
@@ -94,6 +97,7 @@ struct Shared {
     listeners: Turnstile,
     changes: broadcast::Sender<Change>,
     desks: Desks,
+    sessions: Sessions,
 }
 
 impl Server {
@@ -108,6 +112,7 @@ impl Server {
                 listeners: Turnstile::new(MOST_LISTENERS.0, MOST_LISTENERS.1),
                 changes: broadcast::Sender::new(64),
                 desks: Desks::default(),
+                sessions: Sessions::default(),
             }),
             level: Arc::default(),
             subscribed: Arc::default(),
@@ -228,6 +233,7 @@ impl ServerHandler for Server {
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        self.shared.sessions.begin(self, &context);
         tokio::spawn(change::tell(
             self.shared.changes.subscribe(),
             context.peer,

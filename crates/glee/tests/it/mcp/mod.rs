@@ -5,6 +5,7 @@ mod approval;
 pub(crate) mod clients;
 mod conformance;
 mod http;
+mod plain;
 mod principals;
 pub(crate) mod server;
 mod shown;

@@ -478,7 +478,12 @@ impl Reply {
     }
 }
 
-fn exchange(address: &str, line: &str, headers: &[(String, String)], body: &[u8]) -> Reply {
+pub(crate) fn exchange(
+    address: &str,
+    line: &str,
+    headers: &[(String, String)],
+    body: &[u8],
+) -> Reply {
     let mut stream = send(address, line, headers, body);
     let mut bytes = Vec::new();
     let _ = stream.read_to_end(&mut bytes);
@@ -487,7 +492,12 @@ fn exchange(address: &str, line: &str, headers: &[(String, String)], body: &[u8]
 
 /// One request on a connection of its own, byte for byte as given: no client library would send what
 /// some of the tests send.
-fn send(address: &str, line: &str, headers: &[(String, String)], body: &[u8]) -> TcpStream {
+pub(crate) fn send(
+    address: &str,
+    line: &str,
+    headers: &[(String, String)],
+    body: &[u8],
+) -> TcpStream {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut head = format!("{line} HTTP/1.1\r\n");
@@ -504,7 +514,7 @@ fn send(address: &str, line: &str, headers: &[(String, String)], body: &[u8]) ->
     stream
 }
 
-fn parse(bytes: &[u8]) -> Reply {
+pub(crate) fn parse(bytes: &[u8]) -> Reply {
     let end = bytes.windows(4).position(|it| it == b"\r\n\r\n");
     let end = end.unwrap_or_else(|| panic!("no answer: {:?}", String::from_utf8_lossy(bytes)));
     let head = String::from_utf8_lossy(&bytes[..end]);
