@@ -145,7 +145,7 @@ impl Session {
             other => other,
         };
         let shown = self.server.shown();
-        shown.find(tool).is_none_or(|it| is_quick(&it.spec))
+        shown.find(tool).is_some_and(|it| is_quick(&it.spec))
     }
 }
 
