@@ -344,12 +344,14 @@ class Shield:
         # PR_SET_DUMPABLE: nobody in the sandbox can read or change this process's memory.
         self.prctl(4, 0, 0, 0, 0)
         code = self.filter(os.getpid())
-        self.code = ctypes.create_string_buffer(code, len(code))
+        code = ctypes.create_string_buffer(code, len(code))
 
         class Program(ctypes.Structure):
             _fields_ = [("length", ctypes.c_ushort), ("code", ctypes.c_void_p)]
 
-        self.program = ctypes.byref(Program(len(code) // 8, ctypes.addressof(self.code)))
+        # PR_SET_SECCOMP, SECCOMP_MODE_FILTER: for the forks, which inherit it. This process has no use for what it refuses.
+        if self.prctl(22, 2, ctypes.byref(Program(len(code) // 8, ctypes.addressof(code))), 0, 0) != 0:
+            raise OSError(self.errno(), "seccomp")
         self.layer = self.scope()
 
     def scope(self):
@@ -385,9 +387,6 @@ class Shield:
         os.setsid()
         if self.layer is not None and self.syscall(446, self.layer, 0) != 0:
             raise OSError(self.errno(), "landlock")
-        # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
-        if self.prctl(22, 2, self.program, 0, 0) != 0:
-            raise OSError(self.errno(), "seccomp")
 
     def open_memory(self):
         # The memory of the call is its own again.
