@@ -193,13 +193,15 @@ async fn capture_telling(
     mut tell: impl FnMut(&[u8]),
 ) -> Captured {
     let mut captured = Captured::default();
-    let mut chunk = vec![0; 64 << 10];
-    while let Ok(length @ 1..) = pipe.read(&mut chunk).await {
+    // Most streams say little or nothing: room that is not filled beforehand is not touched either.
+    let mut chunk = Vec::with_capacity(64 << 10);
+    while let Ok(length @ 1..) = pipe.read_buf(&mut chunk).await {
         captured.total += length as u64;
         let room = keep - captured.bytes.len();
         let kept = &chunk[..length.min(room)];
         captured.bytes.extend_from_slice(kept);
         tell(kept);
+        chunk.clear();
     }
     captured
 }

@@ -482,6 +482,25 @@ fn a_module_with_threads_is_not_forked() {
     assert_ne!(first["imported"], second["imported"]);
 }
 
+/// What a module does to its environment, its calls do not see, as they see nothing of each other's.
+#[test]
+fn the_environment_of_a_call_is_what_was_said() {
+    let stage = Stage::set(
+        "import os, subprocess\nos.environ.update({'LEFT': 'x', 'HOME': '/left'})\ndel os.environ['LANG']\n
+def run(do):\n    return [dict(os.environ), subprocess.check_output('env', text=True)]\n",
+    );
+    for _ in 0..2 {
+        let told = stage.call("").unwrap();
+        let of_children = told[1].as_str().unwrap();
+        for (name, value) in [("HOME", "/tmp"), ("LANG", "C.UTF-8")] {
+            assert_eq!(told[0][name], value, "{told}");
+            assert!(of_children.contains(&format!("{name}={value}\n")));
+        }
+        assert_eq!(told[0]["LEFT"], Value::Null);
+        assert!(!of_children.contains("LEFT") && of_children.contains("TOKEN="));
+    }
+}
+
 #[test]
 fn a_module_that_cannot_be_imported_says_why() {
     let stage = Stage::set("import nothing_of_that_name\n");

@@ -3,17 +3,14 @@
 # Follows runner.py in an interpreter that stays: the module is imported once, and each message on the
 # socket at descriptor 3 brings the descriptors of one call, which a fork serves.
 
+# Also what only the forks need: each of them would have to import it.
+import ctypes, gc, resource, select, signal, socket, stat, struct, time
+
 
 def keep(module, cwd):
-    # Also what only the forks need: each of them would have to import it.
-    import gc, importlib, random, resource, select, signal, socket, stat, time
-
     # It was for this interpreter: a fork would find every function anew that was not called before.
     os.environ.pop("LD_BIND_NOW", None)
-    control = socket.socket(fileno=3)
-
-    def say(message):
-        control.sendall(json.dumps(message).encode() + b"\n")
+    control = Control(3)
 
     # Where the descriptors of a call will be, nothing of the module's may be.
     while os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC) < 5:
@@ -21,49 +18,81 @@ def keep(module, cwd):
     descriptors = os.listdir("/proc/self/fd")
     find_from(module, cwd)
     try:
-        importlib.import_module(module)
+        import_module(module)
     except BaseException:
         # A run of its own tells the caller what is wrong.
-        return say({"ready": False})
+        return control.say(NOT_READY)
     # A fork would have only one of several threads, and perhaps the locks of the others; and what is open or
     # shared would be so between calls.
     if len(os.listdir("/proc/self/task")) > 1 or os.listdir("/proc/self/fd") != descriptors or is_shared():
-        return say({"ready": False})
-    shield, family, traces = Shield(), Family(), Traces()
+        return control.say(NOT_READY)
+    kit, traces = Kit(control), Traces()
+    family = kit.family
     if not traces.are_seen():
-        return say({"ready": False})
+        return control.say(NOT_READY)
     prefixes = tuple({sys.prefix, sys.base_prefix, sys.exec_prefix})
     files = [getattr(it, "__file__", None) for it in list(sys.modules.values())]
     own = sorted({it for it in files if it and not it.startswith(prefixes)})
+    # What an interpreter notes about code as it runs, each fork would have to note.
+    for _ in range(20):
+        rehearse(kit.there)
     # What lives now lives on; a collection that walked it would copy its pages in every fork.
     gc.collect()
     gc.freeze()
-    say({"ready": True, "files": own})
+    control.say(told({"ready": True, "files": own}))
     ahead = leaving = None
     while True:
         # Forks are made ahead, so that no call waits for one: the one whose turn it is, and the next.
-        worker = ahead or Worker(control, shield, family)
+        worker = ahead or Worker(kit)
         worker.begin()
         if leaving:
             leaving.bury()
         # Nothing but the shield keeps a call from the fork that waits for the next.
-        ahead = Worker(control, shield, family) if shield.layer is not None and family.is_known() else None
-        if nobody_waits(control):
+        ahead = Worker(kit) if kit.shield.layer is not None and family.is_known() else None
+        if not control.has_call():
             # For the pages that are written to after the call: the first write since the fork is slow. The call may have
             # come just now, so nothing is concluded from it.
             try:
-                family.is_only(worker, ahead), traces.glance(), json.dumps({"code": 0, "clean": True})
+                family.is_only(worker, ahead), traces.glance()
             except OSError:
                 pass
         code, left = worker.end(ahead)
         clean = not left and traces.none()
         try:
-            say({"code": code, "clean": clean})
+            control.say(DONE if clean and code == 0 else told({"code": code, "clean": clean}))
         except OSError:
             return  # glee has gone, and the workers because of that.
         if not clean:
             return
         leaving = worker
+
+
+def told(message):
+    return json.dumps(message).encode() + b"\n"
+
+
+NOT_READY, DONE = told({"ready": False}), told({"code": 0, "clean": True})
+
+
+class Control:
+    # The way to glee.
+    ROOM = socket.CMSG_SPACE(6 * 4)
+
+    def __init__(self, descriptor):
+        self.socket, self.poll = socket.socket(fileno=descriptor), select.poll()
+        self.poll.register(descriptor, select.POLLIN)
+
+    def say(self, message):
+        self.socket.sendall(message)
+
+    def has_call(self, patience=0):
+        # In milliseconds.
+        return bool(self.poll.poll(patience))
+
+    def take_call(self):
+        # The descriptors of a call; none when glee has gone.
+        _, rights, _, _ = self.socket.recvmsg(1, self.ROOM)
+        return memoryview(rights[0][2]).cast("i") if rights else ()
 
 
 def is_shared():
@@ -72,17 +101,28 @@ def is_shared():
         return any(line.split()[1].startswith("rw-s") for line in maps)
 
 
+class Kit:
+    # What a fork is given.
+    def __init__(self, control):
+        self.control, self.shield, self.family = control, Shield(), Family()
+        # The environment, as it is before a call says what it should be.
+        self.there = dict(os.environ)
+        # No descriptor is as high.
+        self.most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
 class Worker:
     # A fork that serves one call.
-    def __init__(self, control, shield, family):
-        self.family = family
+    def __init__(self, kit):
+        self.family = kit.family
         turn, self.turn = os.pipe()
         self.process = os.fork()
         if self.process == 0:
             os.close(self.turn)
-            work(control, shield, turn, family.memory)
+            work(kit, turn)
         os.close(turn)
-        self.children = family.open(self.process)
+        self.name = b"%d " % self.process
+        self.children = self.family.open(self.process)
         self.threads = os.open(f"/proc/{self.process}/task", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def begin(self):
@@ -111,70 +151,62 @@ class Worker:
             os.close(self.children)
 
 
-def work(control, shield, turn, memory):
+def work(kit, turn):
     # Until the call has come this is our own code; then the way to glee is closed.
-    import random, resource, signal, socket
-
+    control, there = kit.control, kit.there
     status = 1
     try:
-        shield.put_on()
-        random.seed()
+        kit.shield.put_on()
+        # What `random` does by itself.
         if "numpy" in sys.modules:
             sys.modules["numpy"].random.seed()
         if not os.read(turn, 1):
             os._exit(0)
         # Of calls that come close on each other none waits for this.
-        if nobody_waits(control, 0.002):
-            rehearse()
-        message, fds, _, _ = socket.recv_fds(control, 1, 6)
-        if not message:
+        if not control.has_call(2):
+            rehearse(there)
+        fds = control.take_call()
+        if not fds:
             os._exit(0)
         # Received descriptors are above 3 and in order, so none is overwritten before its turn.
         for at, fd in enumerate(fds):
             os.dup2(fd, at)
-        most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        os.closerange(6, most)
-        shield.open_memory()
-        status = serve(3, 4)
+        os.closerange(6, kit.most)
+        kit.shield.open_memory()
+        status = serve(3, 4, there)
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()
             except Exception:
                 pass
         # The memory of a large one is waited for, so that the next call does not find it taken.
-        if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < memory + (16 << 10):
-            os.closerange(0, most)
+        if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < kit.family.memory + (16 << 10):
+            os.closerange(0, kit.most)
             os.kill(os.getpid(), signal.SIGSTOP)
     finally:
         os._exit(status)
 
 
-def nobody_waits(control, patience=0):
-    import select
-
-    return not select.select([control], [], [], patience)[0]
-
-
-def rehearse():
+def rehearse(there):
     # Answers a request that runs nothing of the tool, for the pages that a call will write to.
     request = {"module": "builtins", "function": "len", "args": [""], "kwargs": {}}
-    request.update({"cwd": sys.path[0], "return": "json", "env": dict(os.environ)})
+    request.update({"cwd": sys.path[0], "return": "json", "env": there})
     (source, into), (out, sink) = os.pipe(), os.pipe()
-    with os.fdopen(into, "wb") as stream:
-        stream.write(json.dumps(request).encode())
-    serve(source, sink)
+    write(into, json.dumps(request).encode())
+    serve(source, sink, there)
     os.close(out)
 
 
 class Family:
     # The children of this process: its forks, and whatever a call leaves running.
-    def __init__(self):
-        import ctypes, resource
+    # Links of a directory of threads that holds only one: each counts, where they are counted.
+    LINKS = 3
 
+    def __init__(self):
         # PR_SET_CHILD_SUBREAPER
         ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
         self.memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        self.own = self.open(os.getpid())
+        self.own = self.open(os.getpid()) if os.stat("/proc/self/task").st_nlink == self.LINKS else None
 
     def open(self, process):
         try:
@@ -186,18 +218,18 @@ class Family:
     def is_known(self):
         return self.own is not None
 
-    def are(self, *workers):
-        known = sorted(it.process for it in workers if it)
-        return sorted(map(int, os.pread(self.own, 4096, 0).split())) == known
+    def are(self, known):
+        # They are told in the order in which they came.
+        return os.pread(self.own, 4096, 0) == known
 
     def is_only(self, worker, ahead):
         # Whoever was left by the worker, which makes no more, is still its child or is ours already. The
         # children of another thread become those of the first, or ours, before that thread is gone.
         return (
             self.is_known()
-            and len(os.listdir(worker.threads)) == 1
-            and not os.pread(worker.children, 4096, 0)
-            and self.are(worker, ahead)
+            and os.fstat(worker.threads).st_nlink == self.LINKS
+            and not os.pread(worker.children, 1, 0)
+            and self.are(worker.name + ahead.name if ahead else worker.name)
         )
 
     def is_alone(self, ahead):
@@ -208,7 +240,7 @@ class Family:
                     return False
         except ChildProcessError:
             return ahead is None
-        return ahead is not None and self.are(ahead)
+        return ahead is not None and self.are(ahead.name)
 
 
 class Traces:
@@ -218,7 +250,9 @@ class Traces:
     TOLD = ("/proc/self/limits", "/proc/sysvipc/shm", "/proc/sysvipc/msg", "/proc/sysvipc/sem")
 
     def __init__(self):
-        self.told = [os.open(it, os.O_RDONLY | os.O_CLOEXEC) for it in self.TOLD]
+        told = [os.open(it, os.O_RDONLY | os.O_CLOEXEC) for it in self.TOLD]
+        # As far as there is something, and no further: anything more is a change.
+        self.told = [(it, len(os.pread(it, 1 << 20, 0)) + 1) for it in told]
         self.before, self.found = self.state(), self.files()
         self.smooth()
 
@@ -238,20 +272,20 @@ class Traces:
         return self.state() == self.before, self.touch() == self.touched
 
     def are_seen(self):
-        # What is written to a file by way of memory changes none of its times, unless the file grows.
-        import stat
-
+        # Whether a change would be. What is written to a file by way of memory changes none of its times, unless the
+        # file grows.
         files = [os.lstat(path) for path, it in self.found.items() if it and stat.S_ISREG(it[1])]
-        return not any(it.st_size for it in files)
+        if any(it.st_size for it in files):
+            return False
+        # The kernel tells a page at once, and only that is looked at.
+        return not any(os.pread(it, 1, size - 1) for it, size in self.told)
 
     def state(self):
-        told = [os.pread(it, 1 << 16, 0) for it in self.told]
+        told = [os.pread(it, size, 0) for it, size in self.told]
         return told, os.sched_getaffinity(0), os.getpriority(os.PRIO_PROCESS, 0)
 
     def files(self):
         # All that is there, as far as a call could change it.
-        import stat
-
         left, found = list(self.SCRATCH), {}
         devices = {os.lstat(it).st_dev for it in left}
         while left:
@@ -291,8 +325,6 @@ class Traces:
         return [(it.st_mtime_ns, it.st_ctime_ns) for it in there]
 
     def is_settled(self):
-        import time
-
         # CLOCK_REALTIME_COARSE, which is the clock of file systems.
         return bool(self.touched) and time.clock_gettime_ns(5) > max(changed for _, changed in self.touched)
 
@@ -307,27 +339,25 @@ class Shield:
     }
 
     def __init__(self):
-        import ctypes
-
         libc = ctypes.CDLL(None, use_errno=True)
         self.prctl, self.syscall, self.errno = libc.prctl, libc.syscall, ctypes.get_errno
         # PR_SET_DUMPABLE: nobody in the sandbox can read or change this process's memory.
         self.prctl(4, 0, 0, 0, 0)
         code = self.filter(os.getpid())
-        self.code = ctypes.create_string_buffer(code, len(code))
+        code = ctypes.create_string_buffer(code, len(code))
 
         class Program(ctypes.Structure):
             _fields_ = [("length", ctypes.c_ushort), ("code", ctypes.c_void_p)]
 
-        self.program = ctypes.byref(Program(len(code) // 8, ctypes.addressof(self.code)))
+        # PR_SET_SECCOMP, SECCOMP_MODE_FILTER: for the forks, which inherit it. This process has no use for what it refuses.
+        if self.prctl(22, 2, ctypes.byref(Program(len(code) // 8, ctypes.addressof(code))), 0, 0) != 0:
+            raise OSError(self.errno(), "seccomp")
         self.layer = self.scope()
 
     def scope(self):
         # A Landlock layer that no signal leaves, nor a connection to an abstract socket, nor a trace. It
         # names renames across directories and allows them, or it would forbid them as every layer does
         # that is silent. Kernels before 6.12 know no such layer; there the filter stands alone.
-        import struct
-
         refer = 1 << 13
         wanted = struct.pack("=QQQ", refer, 0, 0b11)
         layer = self.syscall(444, wanted, len(wanted), 0)
@@ -340,8 +370,6 @@ class Shield:
 
     def filter(self, keeper):
         # A seccomp filter: none of the calls above may name the keeper, its group, or everybody.
-        import struct
-
         calls = self.CALLS[os.uname().machine]
         load, jump_if_equal, give = 0x20, 0x15, 0x06
         number, first_argument = 0, 16
@@ -359,9 +387,6 @@ class Shield:
         os.setsid()
         if self.layer is not None and self.syscall(446, self.layer, 0) != 0:
             raise OSError(self.errno(), "landlock")
-        # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
-        if self.prctl(22, 2, self.program, 0, 0) != 0:
-            raise OSError(self.errno(), "seccomp")
 
     def open_memory(self):
         # The memory of the call is its own again.

@@ -1,37 +1,61 @@
 # Runs a function for glee. A request comes on descriptor 3 and its answer goes to descriptor 4, so that
 # whatever the function prints cannot get between. Descriptor 5 is for notes, if the function has any.
 import json, os, sys, traceback
+from importlib import import_module
+
+# A call by a fork pays for every page that it writes to first, as it does to whatever it uses. So all that
+# is between a call and its function is made once, and plain.
+DECODER, ENCODER = json.JSONDecoder(), json.JSONEncoder(allow_nan=False)
+OK = b'{"ok": true}\n'
 
 
-def serve(source, sink):
-    with os.fdopen(source, "rb") as stream:
-        request = json.load(stream)
-    answer = os.fdopen(sink, "wb")
+def serve(source, sink, there=None):
+    request = DECODER.raw_decode(read(source).decode())[0]
     sys.argv = [request["module"]]
     find_from(request["module"], request["cwd"])
     me = os.getpid()
-    head, payload = respond(request)
+    if there is not None and request["env"] != there:
+        change(there, request["env"])
+    is_ok, answer = respond(request)
     if os.getpid() != me:
         # A child the function forked came back here; the answer is its parent's.
         os._exit(0)
-    answer.write(json.dumps(head).encode() + b"\n" + payload)
-    answer.close()
-    return 0 if head["ok"] else 1
+    write(sink, answer)
+    return 0 if is_ok else 1
+
+
+def change(there, wanted):
+    for name in there.keys() - wanted.keys():
+        del os.environ[name]
+    for name, value in wanted.items():
+        if there.get(name) != value:
+            os.environ[name] = value
+
+
+def read(source):
+    parts = []
+    while part := os.read(source, 1 << 16):
+        parts.append(part)
+    os.close(source)
+    return b"".join(parts)
+
+
+def write(sink, answer):
+    while answer:
+        answer = answer[os.write(sink, answer) :]
+    os.close(sink)
 
 
 def respond(request):
-    if "env" in request:
-        os.environ.clear()
-        os.environ.update(request["env"])
     try:
         value = call(request)
         if request["return"] == "text":
-            return {"ok": True}, ("" if value is None else str(value)).encode("utf-8", "replace")
-        return {"ok": True}, json.dumps(value, allow_nan=False).encode()
+            return True, OK + ("" if value is None else str(value)).encode("utf-8", "replace")
+        return True, OK + ENCODER.encode(value).encode()
     except BaseException as err:
         lines = traceback.format_exception(type(err), err, drop_own_frames(err.__traceback__))
         told = {"type": type(err).__name__, "message": readable(str(err)), "traceback": readable("".join(lines))}
-        return {"ok": False, **told}, b""
+        return False, json.dumps({"ok": False, **told}).encode() + b"\n"
 
 
 def find_from(module, cwd):
@@ -83,9 +107,7 @@ class Own:
 
 
 def call(request):
-    import importlib
-
-    function = importlib.import_module(request["module"])
+    function = sys.modules.get(request["module"]) or import_module(request["module"])
     for name in request["function"].split("."):
         function = getattr(function, name)
     value = function(*request["args"], **request["kwargs"])
