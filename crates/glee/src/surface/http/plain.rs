@@ -42,7 +42,7 @@ pub(super) async fn answer(State(server): State<Server>, request: Request, next:
     match session.takes(parts, &body) {
         Taken::Call(call) => answered(*call).await,
         Taken::Back => StatusCode::ACCEPTED.into_response(),
-        Taken::Not(parts) => next.run(Request::from_parts(parts, body.into())).await,
+        Taken::Not(parts) => next.run(Request::from_parts(*parts, body.into())).await,
     }
 }
 

@@ -49,7 +49,7 @@ pub(in crate::surface) enum Taken {
     /// It takes a call back.
     Back,
     /// It is rmcp's.
-    Not(Parts),
+    Not(Box<Parts>),
 }
 
 /// A call that is to be answered.
@@ -114,7 +114,7 @@ impl Session {
         let call = message::call(body).filter(|(_, params)| self.is_plain(params));
         let Some((id, params)) = call.filter(|_| self.seen_lately()) else {
             *lock(&self.seen) = Instant::now();
-            return Taken::Not(parts);
+            return Taken::Not(Box::new(parts));
         };
         Taken::Call(Box::new(Call {
             under_way: UnderWay::begin(self, id),
