@@ -501,6 +501,23 @@ def run(do):\n    return [dict(os.environ), subprocess.check_output('env', text=
     }
 }
 
+/// As it does in an interpreter of its own.
+#[test]
+fn a_module_may_write_json_in_its_own_way() {
+    for own in [
+        "json.dumps = functools.partial(json.dumps, default=str)",
+        "class Own(json.JSONEncoder):\n    def default(self, it): return str(it)\njson.JSONEncoder = Own\n\
+         json.dumps = functools.partial(json.dumps, cls=Own)",
+    ] {
+        let stage = Stage::set(&format!(
+            "import datetime, functools, json\n{own}\ndef run(do):\n    return datetime.date(2020, 1, 2)\n"
+        ));
+        for _ in 0..2 {
+            assert_eq!(stage.call("").unwrap(), json!("2020-01-02"));
+        }
+    }
+}
+
 #[test]
 fn a_module_that_cannot_be_imported_says_why() {
     let stage = Stage::set("import nothing_of_that_name\n");

@@ -16,6 +16,9 @@ def keep(module, cwd):
     while os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC) < 5:
         pass
     descriptors = os.listdir("/proc/self/fd")
+    # What this file has imported already would be taken for the tool's.
+    if module.split(".")[0] in sys.modules:
+        return control.say(NOT_READY)
     find_from(module, cwd)
     try:
         import_module(module)

@@ -6,6 +6,7 @@ from importlib import import_module
 # A call by a fork pays for every page that it writes to first, as it does to whatever it uses. So all that
 # is between a call and its function is made once, and plain.
 DECODER, ENCODER = json.JSONDecoder(), json.JSONEncoder(allow_nan=False)
+USUAL = json.dumps, json.JSONEncoder
 OK = b'{"ok": true}\n'
 
 
@@ -51,7 +52,10 @@ def respond(request):
         value = call(request)
         if request["return"] == "text":
             return True, OK + ("" if value is None else str(value)).encode("utf-8", "replace")
-        return True, OK + ENCODER.encode(value).encode()
+        # A module may have its own way to write JSON.
+        is_usual = (json.dumps, json.JSONEncoder) == USUAL
+        text = ENCODER.encode(value) if is_usual else json.dumps(value, allow_nan=False)
+        return True, OK + text.encode()
     except BaseException as err:
         lines = traceback.format_exception(type(err), err, drop_own_frames(err.__traceback__))
         told = {"type": type(err).__name__, "message": readable(str(err)), "traceback": readable("".join(lines))}

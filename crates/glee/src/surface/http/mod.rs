@@ -108,19 +108,20 @@ impl Bound {
             },
         );
         let manager = Arc::new(LocalSessionManager::default());
-        let sessions = Arc::new(Sessions::new(manager.clone()));
+        let sessions = Arc::new(Sessions::new(manager.clone(), server.clone()));
         // The guard has looked at Host and Origin; a second, different look would only confuse.
         let mut config = StreamableHttpServerConfig::default().disable_allowed_hosts();
         config.max_request_body_bytes = bears.request_bytes;
         let closing = config.cancellation_token.clone();
         let ours = server.clone();
+        let desk = plain::Desk::new(server.clone(), bears.request_bytes);
         let rest = rest::router(server.app()).layer(DefaultBodyLimit::max(bears.request_bytes));
         let mcp = StreamableHttpService::new(move || Ok(server.connection()), manager, config);
         let router = Router::new()
             .route_service("/mcp", mcp)
             .layer(middleware::from_fn(older::spare))
             .layer(middleware::from_fn_with_state(ours.clone(), lists::fill))
-            .layer(middleware::from_fn_with_state(ours, plain::answer))
+            .layer(middleware::from_fn_with_state(desk, plain::answer))
             .layer(middleware::from_fn_with_state(sessions, sessions::bind))
             .merge(rest);
         let reception = Reception::new(guard, bears.body, router);
@@ -142,6 +143,7 @@ impl Bound {
         stopped.send_replace(true);
         // Each connection has a receiver.
         let _ = timeout(GRACE, stopped.closed()).await;
+        ours.forget_sessions();
     }
 }
 

@@ -12,6 +12,7 @@ use rmcp::transport::streamable_http_server::session::local::LocalSessionManager
 
 use super::guard::refuse;
 use crate::store::tokens::Scope;
+use crate::surface::mcp::Server;
 use crate::surface::mcp::session::id;
 use crate::surface::principal::Principal;
 
@@ -21,13 +22,15 @@ const MOST_OF_ONE: usize = 64;
 
 pub(super) struct Sessions {
     manager: Arc<LocalSessionManager>,
+    server: Server,
     owners: Mutex<HashMap<String, Principal>>,
 }
 
 impl Sessions {
-    pub(super) fn new(manager: Arc<LocalSessionManager>) -> Sessions {
+    pub(super) fn new(manager: Arc<LocalSessionManager>, server: Server) -> Sessions {
         Sessions {
             manager,
+            server,
             owners: Mutex::default(),
         }
     }
@@ -75,6 +78,7 @@ pub(super) async fn bind(
             let response = next.run(request).await;
             if ends && response.status().is_success() {
                 sessions.owners().remove(&id);
+                sessions.server.forget_session(&id);
             }
             response
         }

@@ -81,7 +81,8 @@ impl Sessions {
         };
         let mut all = lock(&self.0);
         all.retain(|_, it| !it.peer.is_transport_closed());
-        all.insert(id.to_owned(), Arc::new(session));
+        // A client that says twice that hands were shaken keeps the calls that it can take back.
+        all.entry(id.to_owned()).or_insert(Arc::new(session));
     }
 }
 
@@ -91,6 +92,20 @@ impl Server {
         let stateless = ProtocolVersion::V_2026_07_28;
         let mut known = VERSIONS.iter().filter(|it| **it != stateless);
         known.any(|it| it.as_str() == version)
+    }
+
+    /// Its calls end with it.
+    pub(in crate::surface) fn forget_session(&self, id: &str) {
+        let forgotten = lock(&self.shared.sessions.0).remove(id);
+        if let Some(session) = forgotten {
+            session.take_back_all();
+        }
+    }
+
+    /// For a server that ends: what its sessions hold of it would keep it for ever.
+    pub(in crate::surface) fn forget_sessions(&self) {
+        let forgotten = std::mem::take(&mut *lock(&self.shared.sessions.0));
+        forgotten.values().for_each(|it| it.take_back_all());
     }
 
     pub(in crate::surface) fn session(&self, headers: &HeaderMap) -> Option<Arc<Session>> {
@@ -121,6 +136,14 @@ impl Session {
             params,
             parts,
         }))
+    }
+
+    fn take_back_all(&self) {
+        let under_way = lock(&self.under_way);
+        under_way
+            .values()
+            .flatten()
+            .for_each(CancellationToken::cancel);
     }
 
     fn seen_lately(&self) -> bool {

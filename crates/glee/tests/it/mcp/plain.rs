@@ -249,6 +249,14 @@ fn who_goes_takes_the_call_back() {
 }
 
 #[test]
+fn what_is_under_way_ends_with_its_session() {
+    let here = Here::new();
+    let _stream = here.begin(&call(7, "speak", json!({})));
+    exchange(&here.address, "DELETE /mcp", &here.headers(&[]), b"");
+    eventually("the tool is over", || here.is_over());
+}
+
+#[test]
 fn what_must_be_judged_or_takes_long_goes_through_the_session() {
     let here = Here::new();
     let list = call(1, "glee_tools_list", json!({}));
@@ -272,7 +280,10 @@ fn what_must_be_judged_or_takes_long_goes_through_the_session() {
 fn a_call_is_made_by_whoever_has_the_session_and_may() {
     let scene = scene();
     scene.write("note.txt", "hello");
-    scene.write(".glee/config.yml", "builtins: {enable: [read_file]}\n");
+    scene.write(
+        ".glee/config.yml",
+        "builtins: {enable: [read_file]}\nserver: {request_bytes: 2048}\n",
+    );
     let served = Served::guarded(&scene);
     for (name, scope, expected) in [
         ("reader", "read_registry", "PERMISSION_DENIED"),
@@ -298,6 +309,8 @@ fn a_call_is_made_by_whoever_has_the_session_and_may() {
             reply.header("content-type") == Some("application/json")
         });
         assert!(reply.body.contains(expected), "{name}: {reply:?}");
+        let large = call(1, "glee_tools_search", json!({"query": "x".repeat(4096)}));
+        assert_eq!(served.post(&headers, &large).status, 413);
     }
     let log = glee(&scene, &["audit", "export"]);
     let made_by = |name: &str| log.contains(&format!("\"actor\":\"{name}\""));
