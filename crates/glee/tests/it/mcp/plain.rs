@@ -69,7 +69,7 @@ struct Here {
     session: String,
     tool: Speak,
     _runtime: Runtime,
-    _scene: Scene,
+    scene: Scene,
 }
 
 impl Here {
@@ -105,7 +105,7 @@ impl Here {
             session: String::new(),
             tool,
             _runtime: runtime,
-            _scene: scene,
+            scene,
         };
         let begun = here.post(&[], &initialize("2025-11-25"));
         here.session = begun.header("mcp-session-id").unwrap().to_owned();
@@ -246,14 +246,24 @@ fn who_goes_takes_the_call_back() {
     let here = Here::new();
     drop(here.begin(&call(7, "speak", json!({}))));
     eventually("the tool is over", || here.is_over());
+    // And not because it was out of time.
+    let journal = here.scene.root.join(".glee/audit/journal.jsonl");
+    eventually("it was taken back", || {
+        let journal = std::fs::read_to_string(&journal).unwrap();
+        assert!(!journal.contains("TIMEOUT"), "{journal}");
+        journal.contains("CANCELLED")
+    });
 }
 
 #[test]
 fn what_is_under_way_ends_with_its_session() {
     let here = Here::new();
-    let _stream = here.begin(&call(7, "speak", json!({})));
+    let stream = here.begin(&call(7, "speak", json!({})));
     exchange(&here.address, "DELETE /mcp", &here.headers(&[]), b"");
     eventually("the tool is over", || here.is_over());
+    // A tool that was out of time would be answered for.
+    let reply = rest(stream, Vec::new());
+    assert_eq!(reply.messages(), Vec::<Value>::new(), "{reply:?}");
 }
 
 #[test]
