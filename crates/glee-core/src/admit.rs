@@ -162,7 +162,7 @@ pub async fn admit(
     let mut amended = recalled.as_ref().is_some_and(Before::is_amended);
     let (consent, agreed) = loop {
         fill(&spec, &mut args)?;
-        check(&spec, &args)?;
+        check(&spec, &mut args)?;
         let Judged { asks, said } = judge(gate, &spec, &args, call, witness)?;
         let unsure = consult(gate, &spec, call, witness).await?;
         let asks = consent::because(asks.or(unsure), recalled.as_ref());
@@ -237,7 +237,7 @@ pub async fn trial(
     spec.approval = Approval::Never;
     let mut args = call.args.clone();
     fill(&spec, &mut args)?;
-    check(&spec, &args)?;
+    check(&spec, &mut args)?;
     let Judged { asks, .. } = judge(gate, &spec, &args, call, witness)?;
     let unsure = consult(gate, &spec, call, witness).await?;
     if let Some(reason) = asks.or(unsure) {
@@ -313,7 +313,7 @@ async fn supply(spec: &ToolSpec, call: &Invocation) -> Result<Map<String, Value>
 pub fn preview(gate: &Gate, spec: Arc<ToolSpec>, call: &Invocation) -> Result<Admitted, Failure> {
     let mut args = call.args.clone();
     fill(&spec, &mut args)?;
-    check(&spec, &args)?;
+    check(&spec, &mut args)?;
     let mask = |name: &String| {
         (
             name.clone(),
@@ -352,7 +352,7 @@ fn fill(spec: &ToolSpec, args: &mut Map<String, Value>) -> Result<(), Failure> {
     })
 }
 
-fn check(spec: &ToolSpec, args: &Map<String, Value>) -> Result<(), Failure> {
+fn check(spec: &ToolSpec, args: &mut Map<String, Value>) -> Result<(), Failure> {
     if let Err(err) = spec.inputs.compile() {
         let message = format!(
             "`{}` cannot be used: inputs.schema{}: {}",
@@ -368,7 +368,7 @@ fn check(spec: &ToolSpec, args: &Map<String, Value>) -> Result<(), Failure> {
 pub fn check_arguments(
     of: &str,
     inputs: &Schema,
-    args: &Map<String, Value>,
+    args: &mut Map<String, Value>,
 ) -> Result<(), Failure> {
     if args.values().map(json::count).sum::<usize>() > MOST_VALUES {
         return Err(Failure::new(
@@ -376,7 +376,12 @@ pub fn check_arguments(
             format!("the arguments of `{of}` hold more than {MOST_VALUES} values"),
         ));
     }
-    let violations = inputs.violations(&Value::Object(args.clone()));
+    // A schema is about a value. They are lent to one, because to copy them takes longer than to check them.
+    let lent = Value::Object(std::mem::take(args));
+    let violations = inputs.violations(&lent);
+    if let Value::Object(given_back) = lent {
+        *args = given_back;
+    }
     if violations.is_empty() {
         return Ok(());
     }

@@ -94,7 +94,7 @@ impl Prompt {
         party: &dyn Party,
     ) -> Result<Vec<(Role, Block)>, Failure> {
         elicit(&self.elicit, &self.inputs, &mut args, party).await?;
-        check_arguments(&self.name, &self.inputs, &args)?;
+        check_arguments(&self.name, &self.inputs, &mut args)?;
         self.fill(&args).map_err(|err| {
             Failure::new(
                 FailureKind::InvalidInput,

@@ -147,20 +147,20 @@ impl Runtime {
         };
         let mut recording = Recording {
             runtime: self,
-            record,
+            event: self.event(&record, What::Started),
             using,
             began: self.clock.now(),
             over: false,
         };
         // A caller who is gone while the start is being recorded leaves no start without an end.
-        if let Err(failure) = self.journal(&recording.record).await {
+        if let Err(err) = self.report(&recording.event).await {
+            // What cannot be recorded does not run.
+            let failure = start_unrecorded(&err);
             recording.over = true;
             recording.set_free(Some(failure.kind));
             // The start may be written yet, by a disk that only hung. Then this comes after it, and nobody
             // waits for it.
-            let _ = self
-                .refuse(&recording.record, failure.clone())
-                .now_or_never();
+            let _ = self.refuse(&record, failure.clone()).now_or_never();
             return Err(failure);
         }
         recording.began = self.clock.now();
@@ -253,20 +253,13 @@ impl Runtime {
             duration: self.since(record.began),
         };
         // A refusal that cannot be recorded is still a refusal.
-        let _ = self.report(record, what).await;
+        let _ = self.report(&self.event(record, what)).await;
         failure
     }
 
-    /// What cannot be recorded does not run.
-    async fn journal(&self, record: &Record<'_>) -> Result<(), Failure> {
-        let reported = self.report(record, What::Started).await;
-        reported.map_err(|err| start_unrecorded(&err))
-    }
-
-    async fn report(&self, record: &Record<'_>, what: What) -> Result<(), String> {
-        let event = self.event(record, what);
+    async fn report(&self, event: &Event) -> Result<(), String> {
         for observer in &self.observers {
-            observer.hear(&event).await?;
+            observer.hear(event).await?;
         }
         Ok(())
     }
@@ -430,7 +423,8 @@ impl<'a> Record<'a> {
 /// also when the executor panics.
 struct Recording<'a> {
     runtime: &'a Runtime,
-    record: Record<'a>,
+    /// That it started, and then that it is over.
+    event: Event,
     using: Option<Box<dyn Using>>,
     began: SystemTime,
     over: bool,
@@ -438,10 +432,9 @@ struct Recording<'a> {
 
 impl Recording<'_> {
     async fn finish(&mut self, failure: Option<&Failure>) -> Result<(), Failure> {
-        let what = self.end(failure);
-        self.over = true;
+        self.end(failure);
         self.set_free(failure.map(|it| it.kind));
-        let reported = self.runtime.report(&self.record, what).await;
+        let reported = self.runtime.report(&self.event).await;
         reported.map_err(|err| end_unrecorded(&err))
     }
 
@@ -452,12 +445,14 @@ impl Recording<'_> {
         }
     }
 
-    fn end(&self, failure: Option<&Failure>) -> What {
-        What::Finished {
+    fn end(&mut self, failure: Option<&Failure>) {
+        self.over = true;
+        self.event.at = self.runtime.clock.now();
+        self.event.what = What::Finished {
             failure: failure.map(|it| it.kind),
             message: failure.map_or(String::new(), |it| it.message.clone()),
             duration: self.runtime.since(self.began),
-        }
+        };
     }
 }
 
@@ -471,9 +466,9 @@ impl Drop for Recording<'_> {
             false => Failure::new(FailureKind::Cancelled, "the caller is gone"),
         };
         self.set_free(Some(failure.kind));
-        let event = self.runtime.event(&self.record, self.end(Some(&failure)));
+        self.end(Some(&failure));
         for observer in &self.runtime.observers {
-            let _ = observer.observe(&event);
+            let _ = observer.observe(&self.event);
         }
     }
 }

@@ -400,7 +400,8 @@ impl App {
 
     /// What the end of the audit says about one caller.
     pub fn audit_tail(&self, caller: &Caller) -> Result<String, Failure> {
-        audit::tail(&self.project.audit_log(), &caller.name)
+        self.audit
+            .tail(&self.project.audit_log(), &caller.name)
             .map_err(|err| Failure::new(FailureKind::Internal, format!("the audit: {err}")))
     }
 

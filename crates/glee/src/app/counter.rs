@@ -65,6 +65,7 @@ impl Counter {
         Waiting {
             counter: self.clone(),
             id,
+            is_left: false,
         }
     }
 
@@ -103,6 +104,7 @@ impl Counter {
 struct Waiting {
     counter: Counter,
     id: Uuid,
+    is_left: bool,
 }
 
 impl Waiting {
@@ -111,13 +113,17 @@ impl Waiting {
     }
 
     /// Whether nobody has answered for it.
-    fn leave(&self) -> bool {
+    fn leave(mut self) -> bool {
+        self.is_left = true;
         self.counter.lock().remove(&self.id).is_some()
     }
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
+        if self.is_left {
+            return;
+        }
         self.counter.lock().remove(&self.id);
     }
 }

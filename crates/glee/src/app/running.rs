@@ -1,11 +1,12 @@
 //! The calls that run now, and how they come to an end when glee is to stop.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use glee_core::port::Cancel;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 /// How long calls may take to end and to be recorded.
 const GRACE: Duration = Duration::from_secs(10);
@@ -14,7 +15,9 @@ const GRACE: Duration = Duration::from_secs(10);
 const BEAT: Duration = Duration::from_secs(1);
 
 pub(super) struct Running {
-    count: watch::Sender<usize>,
+    count: AtomicUsize,
+    /// None is left.
+    rest: Notify,
     stopping: watch::Sender<bool>,
     is_beating: AtomicBool,
 }
@@ -24,21 +27,24 @@ pub(super) struct Call(Arc<Running>);
 
 impl Drop for Call {
     fn drop(&mut self) {
-        self.0.count.send_modify(|it| *it -= 1);
+        if self.0.count.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.rest.notify_waiters();
+        }
     }
 }
 
 impl Running {
     pub(super) fn new() -> Arc<Running> {
         Arc::new(Running {
-            count: watch::Sender::new(0),
+            count: AtomicUsize::new(0),
+            rest: Notify::new(),
             stopping: watch::Sender::new(false),
             is_beating: AtomicBool::new(false),
         })
     }
 
     pub(super) fn begin(self: &Arc<Running>) -> Call {
-        self.count.send_modify(|it| *it += 1);
+        self.count.fetch_add(1, Ordering::AcqRel);
         if !self.is_beating.swap(true, Ordering::AcqRel) {
             tokio::spawn(beat(Arc::downgrade(self)));
         }
@@ -47,7 +53,7 @@ impl Running {
 
     /// How many there are.
     pub(super) fn count(&self) -> usize {
-        *self.count.borrow()
+        self.count.load(Ordering::Acquire)
     }
 
     /// Also when glee is to stop.
@@ -64,8 +70,18 @@ impl Running {
     /// Takes all calls back, those that are still to come too, and waits until they are over.
     pub(super) async fn stop(&self) {
         self.stopping.send_replace(true);
-        let mut count = self.count.subscribe();
-        let _ = tokio::time::timeout(GRACE, count.wait_for(|it| *it == 0)).await;
+        let over = async {
+            loop {
+                let mut rest = pin!(self.rest.notified());
+                // From here on it is heard.
+                rest.as_mut().enable();
+                if self.count() == 0 {
+                    return;
+                }
+                rest.await;
+            }
+        };
+        let _ = tokio::time::timeout(GRACE, over).await;
     }
 }
 

@@ -25,11 +25,16 @@ impl Turnstile {
     pub(super) fn enter(&self, caller: &str) -> Option<Pass> {
         let mut inside = self.0.lock();
         let all: usize = inside.values().sum();
-        let own = inside.get(caller).copied().unwrap_or(0);
-        if all >= self.0.most || own >= self.0.most_of_one {
+        if all >= self.0.most {
             return None;
         }
-        inside.insert(caller.to_owned(), own + 1);
+        match inside.get_mut(caller) {
+            Some(own) if *own >= self.0.most_of_one => return None,
+            Some(own) => *own += 1,
+            None => {
+                inside.insert(caller.to_owned(), 1);
+            }
+        }
         Some(Pass {
             inside: self.0.clone(),
             caller: caller.to_owned(),

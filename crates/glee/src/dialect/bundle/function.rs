@@ -56,7 +56,7 @@ struct Lent(Arc<ToolSpec>);
 impl Function for Lent {
     fn hold<'a>(&'a self, call: &'a Admitted) -> Later<'a, Result<Ready<'a>, Failure>> {
         Box::pin(async move {
-            check_arguments(&self.0.name, &self.0.inputs, call.args())?;
+            check_arguments(&self.0.name, &self.0.inputs, &mut call.args().clone())?;
             match function(&self.0) {
                 Some(native) => native.function.hold(call).await,
                 None => unreachable!("only functions are lent"),

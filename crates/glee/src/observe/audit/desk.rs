@@ -1,6 +1,8 @@
 //! Where the audit is written: the journal and the log for people, under one lock, and what forces them
-//! to disk. While events keep coming, the lock is kept from one to the next.
+//! to disk. While events keep coming, the lock is kept from one to the next, and the log is written at the end: it
+//! says nothing that the journal does not.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +15,7 @@ use crate::store::durable::Lock;
 use crate::store::journal::{Journal, Sealing};
 
 use super::Settings;
-use super::text::Log;
+use super::log::Log;
 use super::writer::lock;
 
 /// How long events are gathered before they are forced to disk together.
@@ -25,6 +27,9 @@ const APART: Duration = Duration::from_millis(1);
 
 /// How long the lock is kept, at most: others may want it, and the journal is sealed when it is given back.
 const LONGEST_TURN: Duration = Duration::from_millis(10);
+
+/// How much the log may lack meanwhile, in bytes.
+const MOST_UNSAID: usize = 64 * 1024;
 
 /// What is written of one event.
 pub(super) struct Entry {
@@ -48,6 +53,10 @@ pub(super) struct Desk {
     syncer: Syncer,
     turn: Option<Turn>,
     pace: Pace,
+    /// What the journal has and the log does not.
+    unsaid: String,
+    /// Whether the log did not take it when it should have.
+    is_behind: bool,
 }
 
 /// Nobody else writes.
@@ -87,6 +96,8 @@ impl Desk {
             syncer: Syncer::default(),
             turn: None,
             pace: Pace::default(),
+            unsaid: String::new(),
+            is_behind: false,
         };
         desk.journal.open_what_is_there();
         Ok(desk)
@@ -111,9 +122,24 @@ impl Desk {
     /// Lets other processes write, and seals what was written.
     pub(super) fn give_back(&mut self) {
         if let Some(turn) = self.turn.take() {
+            // What is behind now is told to whoever records next.
+            let _ = self.say();
             self.log.give_back();
             self.journal.give_back(turn.alone);
         }
+    }
+
+    /// Has the log say what the journal does.
+    pub(super) fn say(&mut self) -> io::Result<()> {
+        if self.unsaid.is_empty() {
+            return Ok(());
+        }
+        let said = self.log.append(&self.unsaid);
+        self.is_behind = said.is_err();
+        if said.is_ok() {
+            self.unsaid.clear();
+        }
+        said.map(|_| ())
     }
 
     /// All of it is written under one lock, and forced to disk at once if any of it must be.
@@ -172,21 +198,26 @@ impl Desk {
         Ok(())
     }
 
-    /// Into both files or neither, unless glee is killed in between: then the log says what the journal
-    /// does not. How many were recorded: one at least, fewer than all when the journal
-    /// must go on in a new file.
+    /// How many were recorded: one at least, fewer than all when the journal must go on in a new file.
     fn record(&mut self, alone: &Lock, sealing: Sealing, entries: &[&Entry]) -> io::Result<usize> {
+        let log = &mut self.log;
+        self.journal.find_end(alone, |lines| log.catch_up(lines))?;
+        if self.is_behind || sealing == Sealing::Now || self.unsaid.len() > MOST_UNSAID {
+            self.say()?;
+        }
+        match sealing {
+            Sealing::Now => self.record_in_both(entries),
+            Sealing::Later => self.record_in_journal(entries),
+        }
+    }
+
+    /// Into both files or neither, unless glee is killed in between: then the log says what the journal does not.
+    fn record_in_both(&mut self, entries: &[&Entry]) -> io::Result<usize> {
         let Desk { log, journal, .. } = self;
         let mut lines = None;
         let members = entries.iter().map(|it| it.members.as_str());
-        let appended = journal.append(alone, members, sealing, |count| {
-            lines = Some(match entries {
-                [entry] => log.append(&entry.text)?,
-                _ => {
-                    let text: String = entries[..count].iter().map(|it| it.text.as_str()).collect();
-                    log.append(&text)?
-                }
-            });
+        let appended = journal.append(members, Sealing::Now, |count| {
+            lines = Some(log.append(&text(&entries[..count]))?);
             Ok(())
         });
         if appended.is_err()
@@ -195,6 +226,16 @@ impl Desk {
             lines.take_back();
         }
         appended
+    }
+
+    /// The log follows when the turn is over, or by whoever finds that this glee was killed before.
+    fn record_in_journal(&mut self, entries: &[&Entry]) -> io::Result<usize> {
+        // What it would refuse then must not be recorded now.
+        self.log.look()?;
+        let members = entries.iter().map(|it| it.members.as_str());
+        let count = self.journal.append(members, Sealing::Later, |_| Ok(()))?;
+        self.unsaid.push_str(&text(&entries[..count]));
+        Ok(count)
     }
 
     fn files(&mut self) -> io::Result<Vec<Arc<File>>> {
@@ -235,6 +276,13 @@ impl Wrote {
             (true, OnDisk::First) => self.synced.clone(),
             (false, _) => Err(self.failed.clone().unwrap_or_default()),
         }
+    }
+}
+
+fn text<'a>(entries: &[&'a Entry]) -> Cow<'a, str> {
+    match entries {
+        [entry] => entry.text.as_str().into(),
+        _ => entries.iter().map(|it| it.text.as_str()).collect(),
     }
 }
 

@@ -2,11 +2,12 @@
 
 mod desk;
 mod entry;
+mod log;
 mod text;
 mod writer;
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use glee_core::event::{Event, What};
@@ -17,7 +18,6 @@ use uuid::Uuid;
 use crate::store::journal::Place;
 
 use desk::{Entry, OnDisk};
-pub use text::tail;
 use writer::Writer;
 
 /// How a project wants to be recorded.
@@ -111,6 +111,16 @@ impl Audit {
         if let Some(writer) = kept.as_ref() {
             writer.settle();
         }
+    }
+
+    /// What the end of the log says about one caller.
+    pub fn tail(&self, path: &Path, caller: &str) -> io::Result<String> {
+        let kept = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(writer) = kept.as_ref() {
+            writer.say();
+        }
+        drop(kept);
+        log::tail(path, caller)
     }
 
     fn writer(&self) -> Result<Arc<Writer>, String> {

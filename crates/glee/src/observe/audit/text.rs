@@ -1,203 +1,177 @@
-//! The log for people: one line per event, whatever the data holds.
+//! What the log for people says of an event: one line, whatever the data holds.
 //!
 //! `[2026-01-09T15:00:10Z] TOOL_EXECUTED name=weather params={location:"NYC"} status=success …`
 
-use std::borrow::Cow;
-use std::fmt::{self, Write as _};
-use std::fs::{self, DirEntry, File, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::fmt::Write as _;
 use std::time::SystemTime;
 
 use glee_core::event::{Event, What};
 use glee_core::name::is_invisible;
-use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
+use glee_core::outcome::FailureKind;
+use serde::Deserialize;
 use serde_json::{Map, Value};
-
-use crate::store::durable;
-use crate::store::kept::{Kept, Now, Writing};
+use uuid::fmt::Hyphenated;
 
 /// Longest text of one parameter in a line; the rest is counted.
 const LONGEST_TEXT: usize = 1024;
 /// How long the rendering of all parameters grows before the rest is left out.
 const LONGEST_PARAMS: usize = 16 * 1024;
 
-/// What is read of the log's end, in bytes.
-const TAIL: u64 = 32 * 1024;
-
-/// What the last lines of a log say about one caller; nothing when there is none.
-pub fn tail(path: &Path, caller: &str) -> io::Result<String> {
-    let file = match OpenOptions::new()
-        .read(true)
-        .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32)
-        .open(path)
-    {
-        Ok(file) => file,
-        Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
-        Err(err) => return Err(err),
-    };
-    let length = file.metadata()?.len();
-    let start = length.saturating_sub(TAIL);
-    let mut bytes = vec![0; (length - start) as usize];
-    file.read_exact_at(&mut bytes, start)?;
-    let text = String::from_utf8_lossy(&bytes).into_owned();
-    let whole = match text.split_once('\n') {
-        // The first line may be the end of one.
-        Some((_, whole)) if start > 0 => whole,
-        _ => &text,
-    };
-    // The caller stands before the id at a line's end, where nothing that a caller says can stand: also a
-    // caller's name may hold what looks like another's.
-    let own = format!(" caller={} id=", word_or_quoted(caller));
-    Ok(whole
-        .split_inclusive('\n')
-        .filter(|line| {
-            line.trim_end().rsplit_once('=').is_some_and(|(before, _)| {
-                own.strip_suffix('=').is_some_and(|it| before.ends_with(it))
-            })
-        })
-        .collect())
-}
-
-/// The log itself. A line that went out in one write to a file opened for appending is whole.
-pub(super) struct Log {
-    kept: Kept,
-    /// The file, as long as nobody else can write.
-    now: Option<Now>,
-    /// Its length after the last line of ours.
-    end: u64,
-    /// A log that would grow beyond this gets a number, and the next one is begun.
-    rotate: u64,
-}
-
-impl Log {
-    pub(super) fn new(path: PathBuf, rotate: u64) -> Log {
-        Log {
-            kept: Kept::new(path, Writing::AtTheEnd),
-            now: None,
-            end: 0,
-            rotate,
-        }
-    }
-
-    /// Gives what is needed to take the line back. Nobody else writes meanwhile.
-    pub(super) fn append(&mut self, line: &str) -> io::Result<Written> {
-        let mut now = match self.now.take() {
-            Some(now) => now,
-            None => self.kept.now()?,
-        };
-        if now.length > 0 && now.length + line.len() as u64 > self.rotate {
-            now.file.sync_data()?;
-            self.set_aside()?;
-            now = self.kept.now()?;
-        }
-        let written = Written(now.file.clone(), now.length);
-        // A line that was torn off by a crash or a full disk must not take this one with it.
-        let mut last = [b'\n'];
-        if now.length != self.end && now.length > 0 {
-            now.file.read_exact_at(&mut last, now.length - 1)?;
-        }
-        let line = match last {
-            [b'\n'] => Cow::Borrowed(line),
-            _ => Cow::Owned(format!("\n{line}")),
-        };
-        if let Err(err) = (&*now.file).write_all(line.as_bytes()) {
-            written.take_back();
-            let path = self.kept.path().display();
-            return Err(io::Error::other(format!("{path}: {err}")));
-        }
-        self.end = now.length + line.len() as u64;
-        self.now = Some(Now {
-            length: self.end,
-            ..now
-        });
-        Ok(written)
-    }
-
-    /// Others may write from here on.
-    pub(super) fn give_back(&mut self) {
-        self.now = None;
-    }
-
-    pub(super) fn file(&mut self) -> io::Result<Arc<File>> {
-        Ok(self.kept.now()?.file)
-    }
-
-    fn set_aside(&self) -> io::Result<()> {
-        let path = self.kept.path();
-        let directory = path.parent().unwrap_or(Path::new("/"));
-        let number = |entry: io::Result<DirEntry>| {
-            let name = entry.ok()?.file_name().into_string().ok()?;
-            let digits = name.strip_prefix("tools-")?.strip_suffix(".log")?;
-            // Others may have put names of their own there.
-            digits.parse::<u32>().ok().filter(|_| digits.len() <= 9)
-        };
-        let last = fs::read_dir(directory)?.filter_map(number).max();
-        let next = last.unwrap_or(0) + 1;
-        let full = directory.join(format!("tools-{next:06}.log"));
-        renameat_with(CWD, path, CWD, &full, RenameFlags::NOREPLACE)
-            .map_err(|err| io::Error::other(format!("{}: {err}", full.display())))?;
-        File::open(directory)?.sync_all()
-    }
-}
-
-/// A line that was written, and where the log ended before it.
-pub(super) struct Written(Arc<File>, u64);
-
-impl Written {
-    pub(super) fn take_back(self) {
-        let _ = durable::cut(&self.0, self.1);
-    }
-}
-
 pub(super) fn line(event: &Event) -> String {
     let mut out = String::with_capacity(256);
     out.push('[');
     push_time(&mut out, event.at);
-    let _ = write!(out, "] {} name=", super::word(&event.what));
-    push_word_or_quoted(&mut out, &event.tool);
+    out.push_str("] ");
+    let mut call = Said {
+        word: super::word(&event.what),
+        tool: &event.tool,
+        args: Some(&event.args),
+        held: event.held.as_ref().map(|it| &*it.by),
+        actor: &event.actor,
+        ..Said::default()
+    };
     match &event.what {
-        What::Started => push_call(&mut out, event, format_args!("")),
+        What::Started => call.push(&mut out),
         What::Refused { kind, .. } => {
-            let status = format_args!(" status=refused code={}", kind.code());
-            push_call(&mut out, event, status);
+            call.status = Some("refused");
+            call.code = Some(kind.code());
+            call.push(&mut out);
         }
         What::Finished {
             failure, duration, ..
         } => {
-            let took = duration.as_millis();
-            match failure {
-                None => push_call(
-                    &mut out,
-                    event,
-                    format_args!(" status=success duration_ms={took}"),
-                ),
-                Some(kind) => push_call(
-                    &mut out,
-                    event,
-                    format_args!(" status=error code={} duration_ms={took}", kind.code()),
-                ),
+            call.status = Some(if failure.is_some() {
+                "error"
+            } else {
+                "success"
+            });
+            call.code = failure.map(FailureKind::code);
+            call.took = Some(duration.as_millis() as u64);
+            call.push(&mut out);
+        }
+        aside => {
+            call.push_name(&mut out);
+            push_aside(&mut out, event, aside);
+        }
+    }
+    out.push_str(" id=");
+    let mut id = [0; Hyphenated::LENGTH];
+    out.push_str(event.id.as_hyphenated().encode_lower(&mut id));
+    out.push('\n');
+    out
+}
+
+/// What the log says of a call's event that the journal knows; nothing of another.
+pub(super) fn of_journal(line: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Known {
+        at: String,
+        event: String,
+        id: String,
+        actor: String,
+        tool: String,
+        args: Option<Map<String, Value>>,
+        status: Option<String>,
+        code: Option<String>,
+        duration_ms: Option<f64>,
+        sandbox: Option<Held>,
+    }
+    #[derive(Deserialize)]
+    struct Held {
+        by: String,
+    }
+    let known: Known = serde_json::from_str(line).ok()?;
+    let call = Said {
+        word: CALLS.iter().find(|it| **it == known.event)?,
+        tool: &known.tool,
+        args: known.args.as_ref(),
+        status: known.status.as_deref(),
+        code: known.code.as_deref(),
+        // Of a refusal the log does not tell it.
+        took: known
+            .duration_ms
+            .filter(|_| known.event == CALLS[2])
+            .map(|it| it as u64),
+        held: known.sandbox.as_ref().map(|it| it.by.as_str()),
+        actor: &known.actor,
+    };
+    let second = known.at.split_once('.').map_or(&*known.at, |it| it.0);
+    let mut out = format!("[{second}Z] ");
+    call.push(&mut out);
+    let _ = writeln!(out, " id={}", known.id);
+    Some(out)
+}
+
+/// The events of calls.
+const CALLS: [&str; 3] = ["TOOL_STARTED", "TOOL_REFUSED", "TOOL_EXECUTED"];
+
+/// What a line says of a call.
+#[derive(Default)]
+struct Said<'a> {
+    word: &'static str,
+    tool: &'a str,
+    /// Nothing when the journal had no room for them.
+    args: Option<&'a Map<String, Value>>,
+    status: Option<&'a str>,
+    code: Option<&'a str>,
+    took: Option<u64>,
+    held: Option<&'a str>,
+    actor: &'a str,
+}
+
+impl Said<'_> {
+    fn push_name(&self, out: &mut String) {
+        out.push_str(self.word);
+        out.push_str(" name=");
+        push_word_or_quoted(out, self.tool);
+    }
+
+    fn push(&self, out: &mut String) {
+        self.push_name(out);
+        out.push_str(" params=");
+        match self.args {
+            Some(args) => push_params(out, args),
+            None => out.push_str("{…}"),
+        }
+        for (key, word) in [(" status=", self.status), (" code=", self.code)] {
+            if let Some(word) = word {
+                out.push_str(key);
+                out.push_str(word);
             }
         }
+        if let Some(took) = self.took {
+            let _ = write!(out, " duration_ms={took}");
+        }
+        if let Some(by) = self.held {
+            out.push_str(" sandbox=");
+            push_word_or_quoted(out, by);
+        }
+        out.push_str(" caller=");
+        push_word_or_quoted(out, self.actor);
+    }
+}
+
+/// What a line says of an event that is no call's.
+fn push_aside(out: &mut String, event: &Event, what: &What) {
+    match what {
+        What::Started | What::Refused { .. } | What::Finished { .. } => {}
         What::Changed { change } => {
             let _ = write!(out, " change={}", quoted(change));
-            push_actor(&mut out, "by", event);
+            push_actor(out, "by", event);
         }
         What::Created { permissions } => {
-            push_actor(&mut out, "creator", event);
+            push_actor(out, "creator", event);
             let _ = write!(out, " permissions={}", as_it_is_or_quoted(permissions));
         }
         What::Reviewed { approved, reason } => {
-            push_actor(&mut out, "approver", event);
+            push_actor(out, "approver", event);
             if !approved {
                 let _ = write!(out, " reason={}", quoted(reason));
             }
         }
         What::Asked { approval, reason } => {
             let _ = write!(out, " approval={approval} reason={}", quoted(reason));
-            push_actor(&mut out, "caller", event);
+            push_actor(out, "caller", event);
         }
         What::Answered {
             approval,
@@ -206,22 +180,9 @@ pub(super) fn line(event: &Event) -> String {
         } => {
             let reason = quoted(reason);
             let _ = write!(out, " approval={approval} answer={answer} reason={reason}");
-            push_actor(&mut out, "approver", event);
+            push_actor(out, "approver", event);
         }
     }
-    let _ = writeln!(out, " id={}", event.id);
-    out
-}
-
-fn push_call(out: &mut String, event: &Event, status: fmt::Arguments) {
-    out.push_str(" params=");
-    push_params(out, &event.args);
-    let _ = out.write_fmt(status);
-    if let Some(held) = &event.held {
-        out.push_str(" sandbox=");
-        push_word_or_quoted(out, &held.by);
-    }
-    push_actor(out, "caller", event);
 }
 
 fn push_actor(out: &mut String, role: &str, event: &Event) {
@@ -290,7 +251,7 @@ fn goes_on(at: usize, count: usize, out: &mut String, start: usize) -> bool {
     room
 }
 
-fn word_or_quoted(text: &str) -> String {
+pub(super) fn word_or_quoted(text: &str) -> String {
     let mut out = String::new();
     push_word_or_quoted(&mut out, text);
     out
@@ -364,7 +325,7 @@ pub(super) fn push_units(out: &mut String, c: char) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use glee_core::outcome::FailureKind;
+    use glee_core::outcome::Held;
     use proptest::prelude::*;
     use serde_json::json;
     use std::time::Duration;
@@ -407,40 +368,6 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_line_takes_no_other_with_it() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("tools.log");
-        std::fs::write(&path, "[torn").unwrap();
-        let mut log = Log::new(path.clone(), u64::MAX);
-        log.append("one\n").unwrap();
-        log.append("two\n").unwrap();
-        let text = std::fs::read_to_string(&path).unwrap();
-        assert_eq!(text, "[torn\none\ntwo\n");
-    }
-
-    #[test]
-    fn a_log_that_was_moved_is_begun_anew() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("tools.log");
-        let lines = |path: &Path| std::fs::read_to_string(path).unwrap().lines().count();
-        let mut log = Log::new(path.clone(), u64::MAX);
-        log.append("one\n").unwrap();
-        log.give_back();
-        let moved = path.with_extension("old");
-        std::fs::rename(&path, &moved).unwrap();
-        log.append("two\n").unwrap();
-        log.give_back();
-        assert_eq!((lines(&moved), lines(&path)), (1, 1));
-        std::fs::write(&path, "[torn").unwrap();
-        log.append("three\n").unwrap();
-        log.give_back();
-        assert_eq!(lines(&path), 2);
-        std::fs::remove_file(&path).unwrap();
-        std::os::unix::fs::symlink("elsewhere", &path).unwrap();
-        assert!(log.append("four\n").is_err());
-    }
-
-    #[test]
     fn long_values_are_cut() {
         let text = line(&event(
             json!({"a": "ü".repeat(100_000), "b": vec!["y".repeat(900); 100]}),
@@ -461,6 +388,36 @@ mod tests {
             let rendered = line(&event(json!({key: text}), What::Started));
             let body = rendered.strip_suffix('\n').unwrap();
             prop_assert!(!body.contains(is_invisible), "{body:?}");
+        }
+
+        #[test]
+        fn what_the_journal_says_of_a_call_the_log_would_have_said(
+            key in any::<String>(),
+            text in any::<String>(),
+            at in 0..4_000_000_000_000_000u64,
+            micros in any::<u32>(),
+            held in any::<bool>(),
+        ) {
+            let duration = Duration::from_micros(micros.into());
+            let kind = FailureKind::RuleDenied;
+            let message = text.clone();
+            for what in [
+                What::Started,
+                What::Refused { kind, message: message.clone(), duration },
+                What::Finished { failure: None, message: String::new(), duration },
+                What::Finished { failure: Some(kind), message, duration },
+            ] {
+                let held = held.then(|| Held { by: text.clone(), missing: Vec::new() });
+                let event = Event {
+                    at: SystemTime::UNIX_EPOCH + Duration::from_micros(at),
+                    tool: text.clone(),
+                    actor: key.clone(),
+                    held,
+                    ..event(json!({key.clone(): [text.clone()]}), what)
+                };
+                let journal = format!("{{\"seq\":1,{}}}\n", super::super::entry::entry(&event));
+                prop_assert_eq!(of_journal(&journal), Some(line(&event)));
+            }
         }
     }
 }

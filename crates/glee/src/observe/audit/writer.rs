@@ -6,7 +6,8 @@
 //! call; who comes meanwhile leaves the event to be written, and waits no longer than anybody should.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::hint;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
@@ -31,9 +32,8 @@ const REST: Duration = Duration::from_millis(3);
 const MOST_AT_ONCE: usize = 256;
 /// Events that wait at once; when there are more, something hangs.
 const MOST_WAITING: usize = 4096;
-/// How many record alone before one looks for company.
-const ALONE_FOR: usize = 256;
-const LONGEST_HOPE: usize = 8;
+/// How often one who finds somebody at it looks again. To leave the event to them takes longer than they do.
+const SPINS: usize = 200;
 /// How often whoever writes looks for what others have left meanwhile, before that is the thread's.
 const MOST_LOOKS: usize = 4;
 
@@ -57,31 +57,6 @@ struct Shared {
     /// Whether other processes are kept out until there is nothing to write for a while.
     are_alone: AtomicBool,
     is_over: AtomicBool,
-    company: Company,
-}
-
-/// Whether others record at the same time, so that one can write for all. How it was the last times tells; now and
-/// then somebody waits for others to see whether it still is so.
-#[derive(Default)]
-struct Company {
-    /// How often in a row nobody else need come before none is expected.
-    hope: AtomicUsize,
-    asked: AtomicUsize,
-}
-
-impl Company {
-    fn is_expected(&self) -> bool {
-        let asked = self.asked.fetch_add(1, Ordering::Relaxed);
-        self.hope.load(Ordering::Relaxed) > 0 || asked.is_multiple_of(ALONE_FOR)
-    }
-
-    fn came(&self, together: usize) {
-        let hope = match together {
-            0 | 1 => self.hope.load(Ordering::Relaxed).saturating_sub(1),
-            _ => LONGEST_HOPE,
-        };
-        self.hope.store(hope, Ordering::Relaxed);
-    }
 }
 
 /// Somebody who writes without the thread.
@@ -129,7 +104,6 @@ impl Writer {
             is_watched: AtomicBool::new(false),
             are_alone: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
-            company: Company::default(),
         });
         let own = shared.clone();
         let thread = thread::Builder::new()
@@ -152,6 +126,16 @@ impl Writer {
         }
     }
 
+    /// Has the log say what was recorded, unless somebody is at it who will.
+    pub(super) fn say(&self) {
+        if let Some(mut desk) = self.shared.desk_soon()
+            && let Some(desk) = desk.as_mut()
+        {
+            // What it does not take is told to whoever records next.
+            let _ = desk.say();
+        }
+    }
+
     pub(super) fn is_there(&self) -> bool {
         !self.shared.is_over.load(Ordering::Acquire)
     }
@@ -170,17 +154,6 @@ impl Writer {
             _ => return self.hand_in(entry)?.answer().await,
         };
         let who = Who { call, runtime };
-        if self.shared.company.is_expected() {
-            let handed = self.shared.hand_in(entry)?;
-            let left = Left(&self.shared);
-            // Whoever else is about to record does so first; who is back first writes for all.
-            tokio::task::yield_now().await;
-            std::mem::forget(left);
-            return match self.shared.write_the_rest(&who) {
-                InTime::Yes => handed.answer().await,
-                InTime::No => Err(too_late()),
-            };
-        }
         let entry = match self.shared.write_here(entry, &who) {
             Ok(written) => return written,
             Err(entry) => entry,
@@ -269,15 +242,6 @@ impl Drop for Job {
     }
 }
 
-/// What was handed in by somebody who does not come back to write it is the thread's.
-struct Left<'a>(&'a Shared);
-
-impl Drop for Left<'_> {
-    fn drop(&mut self) {
-        self.0.wake_thread();
-    }
-}
-
 struct Leaving<'a>(&'a Shared);
 
 impl Drop for Leaving<'_> {
@@ -347,7 +311,7 @@ impl Shared {
 
     /// Writes an event, unless somebody else is at it or it is the thread's to do: then it is given back.
     fn write_here(&self, entry: Entry, who: &Who) -> Result<Result<(), String>, Entry> {
-        let Some(mut desk) = self.desk() else {
+        let Some(mut desk) = self.desk_soon() else {
             return Err(entry);
         };
         // Who came before is written before.
@@ -413,7 +377,6 @@ impl Shared {
                 self.put_back(batch);
                 break;
             }
-            self.company.came(batch.len());
             written.extend(write_batch(open, batch));
             self.look_after(open);
             if at_it.end() == InTime::No {
@@ -555,6 +518,17 @@ impl Shared {
         }
     }
 
+    /// The same, also when somebody is about to be done.
+    fn desk_soon(&self) -> Option<MutexGuard<'_, Option<Desk>>> {
+        (0..SPINS).find_map(|_| {
+            let desk = self.desk();
+            if desk.is_none() {
+                hint::spin_loop();
+            }
+            desk
+        })
+    }
+
     /// Unless somebody else is at it. Who panicked there may have left it half done.
     fn desk(&self) -> Option<MutexGuard<'_, Option<Desk>>> {
         match self.desk.try_lock() {
@@ -586,20 +560,4 @@ fn write_batch(desk: &mut Desk, mut batch: Vec<Job>) -> Vec<Answered> {
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn company_is_expected_after_some_came_and_looked_for_now_and_then() {
-        let company = Company::default();
-        let expected = |times: usize| (0..times).filter(|_| company.is_expected()).count();
-        assert_eq!(expected(ALONE_FOR), 1);
-        company.came(3);
-        assert_eq!(expected(ALONE_FOR), ALONE_FOR);
-        (0..LONGEST_HOPE).for_each(|_| company.came(1));
-        assert_eq!(expected(ALONE_FOR), 1);
-    }
 }

@@ -140,19 +140,30 @@ impl Journal {
         Err(io::Error::other(why))
     }
 
-    /// Adds entries: the members of an object each, without its braces. They have reached the kernel when
-    /// this returns. How many: one at least, fewer than all when the next must go to a new file. `beside`
+    /// Finds where the chain ends, unless that is known because others were kept out since. `adopted` is told the
+    /// lines that a glee which was killed had written and not sealed, before they are.
+    pub fn find_end(
+        &mut self,
+        alone: &Lock,
+        mut adopted: impl FnMut(&[String]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        if self.end.is_none() {
+            self.end = Some(self.end(alone, &mut adopted)?);
+        }
+        Ok(())
+    }
+
+    /// Adds entries, where the chain ends: the members of an object each, without its braces. They have reached the
+    /// kernel when this returns. How many: one at least, fewer than all when the next must go to a new file. `beside`
     /// is told how many it will be, and may stop it.
     pub fn append<'a>(
         &mut self,
-        alone: &Lock,
         entries: impl Iterator<Item = &'a str> + Clone,
         sealing: Sealing,
         beside: impl FnOnce(usize) -> io::Result<()>,
     ) -> io::Result<usize> {
-        let mut end = match self.end.take() {
-            Some(end) => end,
-            None => self.find_end(alone)?,
+        let Some(mut end) = self.end.take() else {
+            return Err(io::Error::other("nobody looked where the journal ends"));
         };
         let appended = self.append_at(&mut end, entries, sealing, beside);
         // What was added before is sealed all the same.
@@ -234,12 +245,16 @@ impl Journal {
         }
     }
 
-    fn find_end(&mut self, alone: &Lock) -> io::Result<End> {
+    fn end(
+        &mut self,
+        alone: &Lock,
+        adopted: &mut dyn FnMut(&[String]) -> io::Result<()>,
+    ) -> io::Result<End> {
         let mut key = self.key()?;
         let (mut head, sealed) = self.sealed(&mut key)?;
         let mut file = self.file.now()?;
         if file.length != head.length {
-            self.recover(alone, &key, &mut head, &sealed)?;
+            self.recover(alone, &key, &mut head, &sealed, adopted)?;
             file = self.file.now()?;
         }
         Ok(End {

@@ -28,12 +28,13 @@ impl Journal {
         key: &Key,
         head: &mut Head,
         sealed: &File,
+        adopted: &mut dyn FnMut(&[String]) -> io::Result<()>,
     ) -> io::Result<()> {
         let mut now = self.file.now()?;
         // glee was stopped after a full file was given its number, and before the head said so.
         self.place.finish_rotation(now.length, head);
         if now.length > head.length {
-            adopt(&now.file, key, head)?;
+            adopted(&adopt(&now.file, key, head)?)?;
             now = self.file.now()?;
         }
         let ends_inside = !ends_a_line(&now.file, head.length.min(now.length))?;
@@ -67,25 +68,26 @@ impl Journal {
 }
 
 /// Takes in whole lines that continue the chain: glee was stopped after they were written, and before
-/// they were sealed.
-fn adopt(file: &File, key: &Key, head: &mut Head) -> io::Result<()> {
+/// they were sealed. Gives these lines.
+fn adopt(file: &File, key: &Key, head: &mut Head) -> io::Result<Vec<String>> {
     let mut reader = BufReader::new(file);
     reader.seek(SeekFrom::Start(head.length))?;
-    let mut line = Vec::new();
+    let (mut lines, mut line) = (Vec::new(), Vec::new());
     loop {
         line.clear();
         (&mut reader)
             .take(LONGEST_LINE as u64)
             .read_until(b'\n', &mut line)?;
         let Some(stated) = line.strip_suffix(b"\n").and_then(stated) else {
-            return Ok(());
+            return Ok(lines);
         };
         if stated.seq != head.seq + 1 || key.mac(&head.mac, stated.body) != stated.mac {
-            return Ok(());
+            return Ok(lines);
         }
         head.seq += 1;
         head.mac = stated.mac;
         head.length += line.len() as u64;
+        lines.push(String::from_utf8_lossy(&line).into_owned());
     }
 }
 

@@ -207,6 +207,8 @@ impl Line {
     /// client's request was handed to: by that it is known which stream they belong to.
     pub(super) async fn attend<T>(&self, call: impl Future<Output = T>) -> T {
         tokio::select! {
+            // Most calls ask nothing.
+            biased;
             outcome = call => outcome,
             never = self.put_questions() => match never {},
         }

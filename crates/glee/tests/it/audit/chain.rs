@@ -354,7 +354,7 @@ fn ad_07_no_name_of_a_caller_looks_like_another() {
     }
     let log = books.place.directory.join("tools.log");
     for actor in ["victim", "x caller=victim id="] {
-        let own = glee::observe::audit::tail(&log, actor).unwrap();
+        let own = audit.tail(&log, actor).unwrap();
         assert_eq!(own.lines().count(), 1, "{own}");
     }
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
-use glee::observe::audit::Audit;
+use glee::observe::audit::{Audit, Fsync};
 use glee_core::port::Observer;
 use serde_json::{Value, json};
 
@@ -122,7 +122,92 @@ fn du_01_killed_in_a_turn_nothing_acknowledged_is_lost() {
             .collect();
         let lost: Vec<_> = acknowledged.difference(&recorded).collect();
         assert!(lost.is_empty(), "{lost:?}");
+        // The log, too, has every event now, once.
+        let log = fs::read_to_string(scene.root.join(".glee/audit/tools.log")).unwrap();
+        for it in records(&scene) {
+            let (word, id) = (it["event"].as_str().unwrap(), it["id"].as_str().unwrap());
+            let is_its = |line: &&str| line.contains(word) && line.ends_with(id);
+            assert_eq!(log.lines().filter(is_its).count(), 1, "{it}");
+        }
     }
+}
+
+fn log(books: &Books) -> String {
+    fs::read_to_string(books.place.directory.join("tools.log")).unwrap_or_default()
+}
+
+/// Also a process that did not see it end.
+#[test]
+fn du_01_what_the_log_lacks_after_a_kill_is_added_once() {
+    let books = Books::new();
+    let audit = books.audit();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    books.record(&audit, 1);
+    let (head, short) = (fs::read(books.head()).unwrap(), log(&books));
+    runtime.block_on(keep_coming(&audit, |count| count < 50));
+    books.is_whole(51);
+    let whole = log(&books);
+    assert_eq!(whole.lines().count(), 51);
+    // As if glee had been killed before the turn was over: with nothing in the log, with half a line, with all of it.
+    let half = &whole[..short.len() + 30];
+    for (left, lines) in [(short.as_str(), 52), (half, 53), (whole.as_str(), 52)] {
+        fs::write(books.head(), &head).unwrap();
+        fs::write(books.place.directory.join("tools.log"), left).unwrap();
+        let kept = fs::read(books.journal()).unwrap();
+        books.record(&books.audit(), 1);
+        assert_eq!(log(&books).lines().count(), lines);
+        for line in whole.lines() {
+            assert_eq!(log(&books).matches(line).count(), 1, "{line}");
+        }
+        fs::write(books.journal(), kept).unwrap();
+    }
+}
+
+/// What the log could not take when a turn was over is told to whoever records next, and not forgotten.
+#[test]
+fn ad_03_a_log_that_is_behind_stops_what_comes_next() {
+    let books = Books::new();
+    let directory = &books.place.directory;
+    fs::create_dir_all(directory).unwrap();
+    // A full log cannot be given its number.
+    let taken = ["tools-999999999.log", "tools-1000000000.log"].map(|it| directory.join(it));
+    taken.iter().for_each(|it| fs::write(it, "").unwrap());
+    let audit = books.audit_with(8_000, Fsync::Soon);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let mut acknowledged = 0;
+    let refused = runtime.block_on(async {
+        loop {
+            match audit.hear(&event("busy")).await {
+                Ok(()) => acknowledged += 1,
+                Err(why) => break why,
+            }
+            assert!(acknowledged < 10_000, "nothing stopped it");
+        }
+    });
+    assert!(refused.contains("tools-1000000000.log"), "{refused}");
+    assert!(audit.observe(&event("busy")).is_err());
+    fs::remove_file(&taken[1]).unwrap();
+    books.record(&audit, 1);
+    let full = fs::read_to_string(&taken[1]).unwrap();
+    let said = full.lines().count() + log(&books).lines().count();
+    assert_eq!(said, acknowledged + 1);
+    drop(audit);
+    books.is_whole(acknowledged as u64 + 1);
+}
+
+#[test]
+fn whoever_asks_for_the_log_gets_all_of_it_also_in_a_turn() {
+    let books = Books::new();
+    let audit = books.audit();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let path = books.place.directory.join("tools.log");
+    runtime.block_on(async {
+        for round in 1..=20 {
+            keep_coming(&audit, |count| count < 10).await;
+            let tail = audit.tail(&path, "user").unwrap();
+            assert_eq!(tail.lines().count(), 10 * round);
+        }
+    });
 }
 
 /// The full file has its number, and the head does not say so yet.
