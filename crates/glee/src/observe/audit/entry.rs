@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt::{Display, Write as _};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use data_encoding::HEXLOWER;
 use glee_core::event::{Canonical, Event, What};
@@ -10,8 +10,10 @@ use glee_core::json;
 use glee_core::name::is_invisible;
 use glee_core::outcome::FailureKind;
 use glee_core::policy::Decision;
+use uuid::fmt::Hyphenated;
 
 use super::text::{push_quoted, push_units, quoted_within};
+use super::time::{self, Fraction};
 use crate::store::journal::{AROUND_ENTRY, LONGEST_LINE};
 
 const LONGEST: usize = LONGEST_LINE - AROUND_ENTRY;
@@ -57,10 +59,16 @@ fn render(event: &Event, args: &Canonical, shown: Shown, longest: usize) -> Stri
         longest,
     };
     out.text.push_str("\"at\":\"");
-    push_time(&mut out.text, event.at);
+    time::push(&mut out.text, event.at, Fraction::Micros);
     out.text.push('"');
     out.text("event", super::word(&event.what));
-    out.raw("id", format_args!("\"{}\"", event.id));
+    out.text(
+        "id",
+        event
+            .id
+            .as_hyphenated()
+            .encode_lower(&mut [0; Hyphenated::LENGTH]),
+    );
     out.text("actor", &event.actor);
     out.text("tool", &event.tool);
     if let Some(document) = &event.document {
@@ -155,7 +163,14 @@ impl Members {
     }
 
     fn duration(&mut self, duration: Duration) {
-        self.raw("duration_ms", duration.as_micros() as f64 / 1000.0);
+        let micros = duration.as_micros();
+        self.raw("duration_ms", micros / 1000);
+        let below = micros % 1000;
+        if below > 0 {
+            let _ = write!(self.text, ".{below:03}");
+            let length = self.text.trim_end_matches('0').len();
+            self.text.truncate(length);
+        }
     }
 
     fn what(&mut self, what: &What) {
@@ -209,15 +224,6 @@ impl Members {
     }
 }
 
-fn push_time(out: &mut String, at: SystemTime) {
-    match jiff::Timestamp::try_from(at) {
-        Ok(at) => {
-            let _ = write!(out, "{at:.6}");
-        }
-        Err(_) => out.push('?'),
-    }
-}
-
 /// JSON in which no reader finds the end of a line. What is invisible can stand only inside of strings.
 fn on_one_line(json: &str) -> Cow<'_, str> {
     let is_plain = |it: u8| matches!(it, b' '..=b'~');
@@ -240,6 +246,7 @@ mod tests {
     use glee_core::event::Step;
     use proptest::prelude::*;
     use serde_json::{Value, json};
+    use std::time::SystemTime;
     use uuid::Uuid;
 
     fn event(args: Value) -> Event {
@@ -286,6 +293,28 @@ mod tests {
         let entry = entry(&event);
         assert!(entry.len() <= LONGEST, "{}", entry.len());
         assert_eq!(read(&entry)["code"], "RULE_DENIED");
+    }
+
+    #[test]
+    fn how_long_it_took_is_told_in_milliseconds() {
+        for (micros, told) in [
+            (0, 0.0),
+            (7, 0.007),
+            (120, 0.12),
+            (4_000, 4.0),
+            (12_500, 12.5),
+        ] {
+            let what = What::Finished {
+                failure: None,
+                message: String::new(),
+                duration: Duration::from_micros(micros),
+            };
+            let event = Event {
+                what,
+                ..event(json!({}))
+            };
+            assert_eq!(read(&entry(&event))["duration_ms"].as_f64(), Some(told));
+        }
     }
 
     proptest! {

@@ -4,6 +4,7 @@ mod desk;
 mod entry;
 mod log;
 mod text;
+mod time;
 mod writer;
 
 use std::io;

@@ -3,7 +3,6 @@
 //! `[2026-01-09T15:00:10Z] TOOL_EXECUTED name=weather params={location:"NYC"} status=success …`
 
 use std::fmt::Write as _;
-use std::time::SystemTime;
 
 use glee_core::event::{Event, What};
 use glee_core::name::is_invisible;
@@ -11,6 +10,8 @@ use glee_core::outcome::FailureKind;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use uuid::fmt::Hyphenated;
+
+use super::time::{self, Fraction};
 
 /// Longest text of one parameter in a line; the rest is counted.
 const LONGEST_TEXT: usize = 1024;
@@ -20,7 +21,7 @@ const LONGEST_PARAMS: usize = 16 * 1024;
 pub(super) fn line(event: &Event) -> String {
     let mut out = String::with_capacity(256);
     out.push('[');
-    push_time(&mut out, event.at);
+    time::push(&mut out, event.at, Fraction::None);
     out.push_str("] ");
     let mut call = Said {
         word: super::word(&event.what),
@@ -190,15 +191,6 @@ fn push_actor(out: &mut String, role: &str, event: &Event) {
     push_word_or_quoted(out, &event.actor);
 }
 
-fn push_time(out: &mut String, at: SystemTime) {
-    match jiff::Timestamp::try_from(at) {
-        Ok(at) => {
-            let _ = write!(out, "{at:.0}");
-        }
-        Err(_) => out.push('?'),
-    }
-}
-
 /// What is left out is left out between two values, so that every quote and bracket is closed and
 /// what follows the parameters cannot be mistaken for a part of them.
 fn push_params(out: &mut String, args: &Map<String, Value>) {
@@ -328,7 +320,7 @@ mod tests {
     use glee_core::outcome::Held;
     use proptest::prelude::*;
     use serde_json::json;
-    use std::time::Duration;
+    use std::time::{Duration, SystemTime};
     use uuid::Uuid;
 
     fn event(args: Value, what: What) -> Event {

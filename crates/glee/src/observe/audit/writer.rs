@@ -6,11 +6,13 @@
 //! call; who comes meanwhile leaves the event to be written, and waits no longer than anybody should.
 
 use std::collections::VecDeque;
-use std::hint;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::task::Poll;
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
+use std::{hint, mem};
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
@@ -19,7 +21,7 @@ use tokio::sync::oneshot::error::TryRecvError;
 use crate::store::journal;
 
 use super::desk::{Desk, Entry, OnDisk};
-use super::{Outwaited, Settings, Stuck};
+use super::{Outwaited, Settings, Stage, Stuck};
 
 /// How long a call waits for its record. It must be told within five seconds.
 const PATIENCE: Duration = Duration::from_secs(4);
@@ -32,6 +34,9 @@ const REST: Duration = Duration::from_millis(3);
 const MOST_AT_ONCE: usize = 256;
 /// Events that wait at once; when there are more, something hangs.
 const MOST_WAITING: usize = 4096;
+/// How many ends are recorded alone before one looks for company.
+const ALONE_FOR: usize = 256;
+const LONGEST_HOPE: usize = 8;
 /// How often one who finds somebody at it looks again. To leave the event to them takes longer than they do.
 const SPINS: usize = 200;
 /// How often whoever writes looks for what others have left meanwhile, before that is the thread's.
@@ -57,6 +62,31 @@ struct Shared {
     /// Whether other processes are kept out until there is nothing to write for a while.
     are_alone: AtomicBool,
     is_over: AtomicBool,
+    company: Company,
+}
+
+/// Whether other calls begin while one ends, so that whoever records the start writes for both. How it was the last
+/// times tells; now and then somebody waits for others to see whether it still is so.
+#[derive(Default)]
+struct Company {
+    /// How often in a row nobody else need come before none is expected.
+    hope: AtomicUsize,
+    asked: AtomicUsize,
+}
+
+impl Company {
+    fn is_expected(&self) -> bool {
+        let asked = self.asked.fetch_add(1, Ordering::Relaxed);
+        self.hope.load(Ordering::Relaxed) > 0 || asked.is_multiple_of(ALONE_FOR)
+    }
+
+    fn came(&self, together: usize) {
+        let hope = match together {
+            0 | 1 => self.hope.load(Ordering::Relaxed).saturating_sub(1),
+            _ => LONGEST_HOPE,
+        };
+        self.hope.store(hope, Ordering::Relaxed);
+    }
 }
 
 /// Somebody who writes without the thread.
@@ -104,6 +134,7 @@ impl Writer {
             is_watched: AtomicBool::new(false),
             are_alone: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
+            company: Company::default(),
         });
         let own = shared.clone();
         let thread = thread::Builder::new()
@@ -154,17 +185,42 @@ impl Writer {
             _ => return self.hand_in(entry)?.answer().await,
         };
         let who = Who { call, runtime };
+        if call.at == Stage::End && self.shared.company.is_expected() {
+            return self.write_in_company(entry, &who).await;
+        }
         let entry = match self.shared.write_here(entry, &who) {
             Ok(written) => return written,
             Err(entry) => entry,
         };
         let handed = self.shared.hand_in(entry)?;
         // Whoever was at it may have looked for the last time already.
-        match self.shared.write_the_rest(&who) {
-            InTime::Yes => handed.answer().await,
-            InTime::No => Err(too_late()),
+        self.shared.see_to(handed, &who).await
+    }
+
+    /// Whoever is about to record something does so first, and this with it.
+    async fn write_in_company(&self, entry: Entry, who: &Who) -> Result<(), String> {
+        let mut handed = self.shared.hand_in(entry)?;
+        let left = Left(&self.shared);
+        behind_the_others().await;
+        mem::forget(left);
+        match handed.answered.try_recv() {
+            Ok(answer) => answer,
+            Err(_) => self.shared.see_to(handed, who).await,
         }
     }
+}
+
+/// Not by `yield_now`, which has the system asked for news first.
+async fn behind_the_others() {
+    let mut is_back = false;
+    poll_fn(|context| match mem::replace(&mut is_back, true) {
+        true => Poll::Ready(()),
+        false => {
+            context.waker().wake_by_ref();
+            Poll::Pending
+        }
+    })
+    .await;
 }
 
 impl Drop for Writer {
@@ -242,6 +298,15 @@ impl Drop for Job {
     }
 }
 
+/// What was handed in by somebody who does not come back to write it is the thread's.
+struct Left<'a>(&'a Shared);
+
+impl Drop for Left<'_> {
+    fn drop(&mut self) {
+        self.0.wake_thread();
+    }
+}
+
 struct Leaving<'a>(&'a Shared);
 
 impl Drop for Leaving<'_> {
@@ -307,6 +372,14 @@ impl Shared {
         }
         waiting.push_back(job);
         Ok(Handed { state, answered })
+    }
+
+    /// Sees to it that it is written, by this or by whoever is at it.
+    async fn see_to(&self, handed: Handed, who: &Who) -> Result<(), String> {
+        match self.write_the_rest(who) {
+            InTime::Yes => handed.answer().await,
+            InTime::No => Err(too_late()),
+        }
     }
 
     /// Writes an event, unless somebody else is at it or it is the thread's to do: then it is given back.
@@ -377,6 +450,7 @@ impl Shared {
                 self.put_back(batch);
                 break;
             }
+            self.company.came(batch.len());
             written.extend(write_batch(open, batch));
             self.look_after(open);
             if at_it.end() == InTime::No {
@@ -560,4 +634,20 @@ fn write_batch(desk: &mut Desk, mut batch: Vec<Job>) -> Vec<Answered> {
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn company_is_expected_after_some_came_and_looked_for_now_and_then() {
+        let company = Company::default();
+        let expected = |times: usize| (0..times).filter(|_| company.is_expected()).count();
+        assert_eq!(expected(ALONE_FOR), 1);
+        company.came(3);
+        assert_eq!(expected(ALONE_FOR), ALONE_FOR);
+        (0..LONGEST_HOPE).for_each(|_| company.came(1));
+        assert_eq!(expected(ALONE_FOR), 1);
+    }
 }

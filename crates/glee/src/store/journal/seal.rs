@@ -2,7 +2,7 @@
 //! reach.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::Path;
 
 use data_encoding::HEXLOWER;
@@ -71,11 +71,14 @@ impl Key {
     ) -> Mac {
         let start = lines.len();
         let joined = if is_joined { JOINED } else { "" };
-        lines.extend_from_slice(format!("{{\"seq\":{seq},{joined}").as_bytes());
+        // Nothing goes wrong in memory.
+        let _ = write!(lines, "{{\"seq\":{seq},{joined}");
         lines.extend_from_slice(entry.as_bytes());
         let mac = self.mac(previous, &lines[start..]);
         lines.extend_from_slice(BEFORE_MAC);
-        lines.extend_from_slice(HEXLOWER.encode(&mac).as_bytes());
+        let mut hex = [0; 64];
+        HEXLOWER.encode_mut(&mac, &mut hex);
+        lines.extend_from_slice(&hex);
         lines.extend_from_slice(AFTER_MAC);
         lines.push(b'\n');
         mac

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, BytesMut};
-use memchr::memchr;
+use memchr::memchr_iter;
 use tokio::io::{AsyncRead, ReadBuf};
 
 use super::direct::{Direct, Listener};
@@ -21,7 +21,7 @@ pub(super) struct Inlet<R> {
     chunk: Box<[u8]>,
     direct: Arc<Direct>,
     /// What has come and was not looked at: the beginning of a line.
-    come: BytesMut,
+    come: Vec<u8>,
     /// What goes on to rmcp.
     passed: BytesMut,
     /// Whether the line that has begun is rmcp's, whatever it says.
@@ -34,24 +34,27 @@ impl<R> Inlet<R> {
             from,
             chunk: vec![0; CHUNK].into(),
             direct,
-            come: BytesMut::new(),
+            come: Vec::new(),
             passed: BytesMut::new(),
             is_passing: false,
         }
     }
 
     /// `from` on, nothing has been looked at.
-    fn sort(&mut self, mut from: usize) {
-        while let Some(end) = memchr(b'\n', &self.come[from..]) {
-            let line = self.come.split_to(from + end + 1);
-            if std::mem::take(&mut self.is_passing) || !self.direct.takes(&line) {
-                self.passed.extend_from_slice(&line);
+    fn sort(&mut self, from: usize) {
+        let mut start = 0;
+        for end in memchr_iter(b'\n', &self.come[from..]) {
+            let line = &self.come[start..=from + end];
+            if std::mem::take(&mut self.is_passing) || !self.direct.takes(line) {
+                self.passed.extend_from_slice(line);
             }
-            from = 0;
+            start = from + end + 1;
         }
+        self.come.drain(..start);
         if self.is_passing || self.come.len() > LONGEST_TAKEN {
             self.is_passing = true;
-            self.passed.extend_from_slice(&self.come.split());
+            self.passed.extend_from_slice(&self.come);
+            self.come.clear();
         }
     }
 }
@@ -77,7 +80,8 @@ impl<R: AsyncRead + Unpin> AsyncRead for Inlet<R> {
             if this.come.len() == known {
                 this.direct.end_of_input();
                 // What is left has no end: what becomes of it is rmcp's to say, once.
-                this.passed = this.come.split();
+                this.passed.extend_from_slice(&this.come);
+                this.come.clear();
                 break;
             }
             this.sort(known);
