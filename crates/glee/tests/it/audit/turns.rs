@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::client::Client;
 use super::{Books, event, records, scene};
-use crate::support::{GLEE, long, stdout};
+use crate::support::{GLEE, long, stderr, stdout};
 
 /// Records one event after the other, each as soon as the one before is.
 async fn keep_coming(audit: &Audit, mut goes_on: impl FnMut(u64) -> bool) -> u64 {
@@ -113,7 +113,8 @@ fn du_01_killed_in_a_turn_nothing_acknowledged_is_lost() {
         client.end();
         let output = scene.glee(&["audit", "verify"]);
         assert!(output.status.success(), "{}", stdout(&output));
-        scene.glee(&["run", "touch", "--note", "after"]);
+        let output = scene.glee(&["run", "touch", "-p", "note=after"]);
+        assert!(output.status.success(), "{}", stderr(&output));
         let output = scene.glee(&["audit", "verify"]);
         assert!(output.status.success(), "{}", stdout(&output));
         let recorded: BTreeSet<String> = records(&scene)
