@@ -19,7 +19,7 @@ use super::egress::Egress;
 use super::entrypoint::find_entrypoint;
 use super::place::PATH;
 use super::process::Wanted;
-use super::python::{find_interpreter, module_files};
+use super::python::{KEEPERS, find_interpreter, module_files};
 use super::repositories;
 
 /// glee's own directory, below a project's root.
@@ -262,7 +262,7 @@ impl Cage {
             hide: self.hidden_from(root, &read, &write)?,
             read,
             write,
-            limits: limits(&spec.limits),
+            limits: limits_of(spec),
         })
     }
 
@@ -458,6 +458,15 @@ pub(super) fn limits(asked: &model::Limits) -> Limits {
         file_size: Some(asked.file_size),
         scratch_size: asked.scratch,
     }
+}
+
+fn limits_of(spec: &ToolSpec) -> Limits {
+    let mut limits = limits(&spec.limits);
+    if let Exec::Python(_) = spec.exec {
+        let stay = |it: u32| it.saturating_add(KEEPERS);
+        limits.processes = limits.processes.map(stay);
+    }
+    limits
 }
 
 /// The directory an interpreter is installed in. A link in `~/bin` is no installation: granting what
