@@ -25,6 +25,8 @@ pub enum StartError {
     Nul {
         part: &'static str,
     },
+    /// Nobody waits for it any more; see [`Recall`](crate::Recall). Nothing of it was run, or it was killed.
+    CalledOff,
     Io(io::Error),
 }
 
@@ -54,6 +56,7 @@ impl fmt::Display for StartError {
             }
             StartError::TooLarge => f.write_str("arguments and environment are too large"),
             StartError::Nul { part } => write!(f, "NUL byte in {part}"),
+            StartError::CalledOff => f.write_str("the start was called off"),
             StartError::Io(err) => write!(f, "cannot start: {err}"),
         }
     }

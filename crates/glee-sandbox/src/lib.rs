@@ -8,6 +8,7 @@ mod address;
 mod end;
 mod error;
 mod profile;
+mod recall;
 mod strength;
 
 #[cfg(target_os = "linux")]
@@ -19,6 +20,7 @@ pub use address::is_public;
 pub use end::{End, Exit, Limit};
 pub use error::StartError;
 pub use profile::{Checked, Confinement, IpRange, Limits, Network, Order, Profile};
+pub use recall::Recall;
 pub use strength::{Kernel, Layer, LayerState, State, Strength, Tier};
 
 #[cfg(target_os = "linux")]

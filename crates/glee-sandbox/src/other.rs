@@ -5,7 +5,9 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 
-use crate::{End, Kernel, Layer, LayerState, Order, Profile, StartError, State, Strength, Tier};
+use crate::{
+    End, Kernel, Layer, LayerState, Order, Profile, Recall, StartError, State, Strength, Tier,
+};
 
 const WHY: &str = "this system is not Linux";
 
@@ -44,7 +46,17 @@ impl Sandbox {
 
     pub fn expect(&self) {}
 
-    pub fn start(&self, _profile: &Profile, _order: Order) -> Result<Child, StartError> {
+    pub fn start(&self, profile: &Profile, order: Order) -> Result<Child, StartError> {
+        self.start_as(profile, &Strength::nothing(), order, &Recall::default())
+    }
+
+    pub fn start_as(
+        &self,
+        _profile: &Profile,
+        _said: &Strength,
+        _order: Order,
+        _recall: &Recall,
+    ) -> Result<Child, StartError> {
         Err(StartError::Unavailable {
             layer: "all layers".into(),
             why: WHY.into(),
@@ -52,7 +64,11 @@ impl Sandbox {
         })
     }
 
-    pub fn strength(&self, _profile: &Profile) -> Strength {
+    pub fn strength(&self, profile: &Profile) -> Strength {
+        self.strength_unless(profile, &Recall::default())
+    }
+
+    pub fn strength_unless(&self, _profile: &Profile, _recall: &Recall) -> Strength {
         let layers = Layer::ALL
             .into_iter()
             .map(|layer| LayerState {

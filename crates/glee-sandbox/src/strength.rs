@@ -111,6 +111,19 @@ impl Strength {
         self.state(layer) == Some(&State::Enforced)
     }
 
+    /// Nothing, for whoever does not mind.
+    pub fn nothing() -> Strength {
+        Strength {
+            tier: Tier::None,
+            layers: Vec::new(),
+        }
+    }
+
+    /// A layer that holds there and not here, and why.
+    pub(crate) fn lacks(&self, there: &Strength) -> Option<(Layer, &str)> {
+        self.missing().find(|(layer, _)| there.enforces(*layer))
+    }
+
     pub fn missing(&self) -> impl Iterator<Item = (Layer, &str)> {
         self.layers.iter().filter_map(|it| match &it.state {
             State::Enforced => None,

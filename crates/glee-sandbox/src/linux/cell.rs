@@ -4,10 +4,11 @@ use std::ffi::CString;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
-use std::{io, ptr};
+use std::{io, ptr, thread};
 
 use rustix::fs::{Stat, stat};
 use rustix::mount::{MountFlags, mount};
+use rustix::time::{ClockId, clock_getres};
 
 use super::root::Root;
 use crate::Limits;
@@ -20,6 +21,41 @@ pub(super) struct Scratch {
     untouched: [Stat; 2],
     /// Whether grants are mounted inside, among which nothing must be removed.
     holds_grants: bool,
+    times: Times,
+}
+
+/// How fine the times of the scratch are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Times {
+    /// A change after a look has another time than was seen: since Linux 6.13.
+    Fine,
+    /// A change in the same tick has the same.
+    Coarse,
+}
+
+impl Times {
+    fn of(directory: &Path) -> io::Result<Times> {
+        // More than once, because a tick may begin at this very moment.
+        for _ in 0..3 {
+            let before = stat(directory)?;
+            let mode = Permissions::from_mode(before.st_mode & 0o7777);
+            fs::set_permissions(directory, mode)?;
+            let after = stat(directory)?;
+            if (after.st_ctime, after.st_ctime_nsec) == (before.st_ctime, before.st_ctime_nsec) {
+                return Ok(Times::Coarse);
+            }
+        }
+        Ok(Times::Fine)
+    }
+
+    /// Whatever changes after this has other times than were seen before.
+    fn settle(self) -> io::Result<()> {
+        if self == Times::Coarse {
+            let tick = clock_getres(ClockId::RealtimeCoarse);
+            thread::sleep(tick.try_into().map_err(io::Error::other)?);
+        }
+        Ok(())
+    }
 }
 
 /// More than this is not tidied up but replaced.
@@ -48,14 +84,23 @@ pub(super) fn furnish(root: &Root, limits: &Limits) -> io::Result<Scratch> {
         mount("tmpfs", place, "tmpfs", quiet, Some(options.as_c_str()))?;
     }
     root.attach_inside_scratch()?;
+    let times = Times::of(Path::new(SCRATCH[0]))?;
     Ok(Scratch {
-        untouched: now()?,
+        untouched: settled(times)?,
+        times,
         holds_grants: root.holds_grants_inside_scratch(),
     })
 }
 
 fn now() -> io::Result<[Stat; 2]> {
     Ok([stat(SCRATCH[0])?, stat(SCRATCH[1])?])
+}
+
+/// The same, and whatever changes after this is seen to have changed.
+fn settled(times: Times) -> io::Result<[Stat; 2]> {
+    let now = now()?;
+    times.settle()?;
+    Ok(now)
 }
 
 impl Scratch {
@@ -90,7 +135,7 @@ impl Scratch {
                 return false;
             }
         }
-        now().map(|now| self.untouched = now).is_ok()
+        settled(self.times).map(|now| self.untouched = now).is_ok()
     }
 
     /// Whether a scratch is full.
@@ -139,5 +184,52 @@ fn no_ipc_objects() -> bool {
             && queues.msgpool == 0
             && libc::semctl(0, 0, libc::SEM_INFO, &raw mut semaphores) >= 0
             && semaphores.semusz == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    fn differ(before: &Stat, after: &Stat) -> bool {
+        (before.st_ctime, before.st_ctime_nsec) != (after.st_ctime, after.st_ctime_nsec)
+    }
+
+    /// A file system whose times go by the tick stands for the kernels on which those of all do.
+    #[test]
+    fn a_change_is_seen_however_soon_it_comes() {
+        const PLACE: &str = "GLEE_TEST_RAMFS";
+        if let Some(place) = std::env::var_os(PLACE) {
+            let place = Path::new(&place);
+            assert_eq!(Times::of(place).expect("can be seen"), Times::Coarse);
+            let change = |settle: &dyn Fn()| {
+                let before = stat(place).expect("is there");
+                settle();
+                fs::write(place.join("file"), "").expect("can be written");
+                let after = stat(place).expect("is there");
+                fs::remove_file(place.join("file")).expect("can be removed");
+                differ(&before, &after)
+            };
+            assert!(!(0..50).all(|_| change(&|| {})));
+            assert!((0..50).all(|_| change(&|| Times::Coarse.settle().expect("waits"))));
+            return;
+        }
+        let place = tempfile::tempdir().expect("a directory");
+        let made = Command::new("unshare")
+            .args(["--user", "--map-root-user", "--mount", "/bin/sh", "-c"])
+            .args(["mount -t ramfs none \"$0\" && exec \"$@\""])
+            .args([place.path(), &std::env::current_exe().expect("a program")])
+            .args([
+                "--exact",
+                "linux::cell::tests::a_change_is_seen_however_soon_it_comes",
+            ])
+            .env(PLACE, place.path())
+            .output();
+        match made {
+            Ok(out) => assert!(out.status.success(), "{out:?}"),
+            Err(err) => println!("void: {err}"),
+        }
     }
 }

@@ -99,7 +99,7 @@ impl Drop for Child {
         // The end is still in the socket, so that the descriptor stayed readable; now it is taken out.
         let then = launcher
             .answer_if_there()
-            .and_then(|frame| Ok(read_end(&frame.body)?.1));
+            .and_then(|frame| Ok(read_end(&frame.body).map_err(io::Error::from)?.1));
         match then {
             Ok(then) => {
                 launcher.awaits_warden = then == Then::Fresh;

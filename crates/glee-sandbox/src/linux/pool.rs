@@ -21,7 +21,7 @@ use super::launcher::ARGUMENT;
 use super::message::{read_strength, read_unavailable, read_weaker, write_profile, write_setup};
 use super::placeholder;
 use super::wire::{Control, Frame, Kind, Malformed, Peeked};
-use crate::{Profile, StartError, Strength, Tier};
+use crate::{Profile, Recall, StartError, Strength, Tier};
 
 /// An unused launcher is kept this long.
 const IDLE: Duration = Duration::from_secs(60);
@@ -34,6 +34,8 @@ const MOST_IDLE_OF_ALL: usize = 128;
 const GRACE: Duration = Duration::from_secs(2);
 /// A launcher that does not answer for this long is given up.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// How often whoever waits looks whether that was called off.
+const LOOK: Duration = Duration::from_millis(50);
 /// A launcher is replaced after this, so that an updated system becomes visible.
 const AGE: Duration = Duration::from_secs(600);
 const TICK: Duration = Duration::from_millis(100);
@@ -63,44 +65,57 @@ impl Launcher {
     }
 
     /// Waits for the next message; an error when the launcher is gone or silent.
-    pub(super) fn answer(&mut self) -> io::Result<Frame> {
-        answer(&mut self.control)
+    pub(super) fn answer(&mut self, recall: &Recall) -> Result<Frame, StartError> {
+        answer(&mut self.control, recall)
     }
 
     /// Takes the end out of the socket, if it is there.
-    pub(super) fn answer_if_there(&mut self) -> io::Result<Frame> {
+    pub(super) fn answer_if_there(&mut self) -> Result<Frame, StartError> {
         match self.control.peek()? {
-            Peeked::Frame(Kind::Ended, _) => self.answer(),
-            _ => Err(io::ErrorKind::WouldBlock.into()),
+            Peeked::Frame(Kind::Ended, _) => self.answer(&Recall::default()),
+            _ => Err(io::Error::from(io::ErrorKind::WouldBlock).into()),
         }
     }
 
     /// Hands an order over. When this fails, nothing of it was run.
-    pub(super) fn order(&mut self, body: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
-        if self.awaits_warden && self.answer()?.kind != Kind::Ready {
-            return Err(io::ErrorKind::InvalidData.into());
+    pub(super) fn order(
+        &mut self,
+        body: &[u8],
+        fds: &[BorrowedFd<'_>],
+        recall: &Recall,
+    ) -> Result<(), StartError> {
+        if self.awaits_warden && self.answer(recall)?.kind != Kind::Ready {
+            return Err(io::Error::from(io::ErrorKind::InvalidData).into());
         }
         self.awaits_warden = false;
-        self.control.send(Kind::Order, body, fds)
+        Ok(self.control.send(Kind::Order, body, fds)?)
     }
 }
 
-fn answer(control: &mut Control) -> io::Result<Frame> {
+fn answer(control: &mut Control, recall: &Recall) -> Result<Frame, StartError> {
+    let failed = |kind: io::ErrorKind| StartError::Io(kind.into());
     let deadline = Instant::now() + PATIENCE;
     loop {
-        if let Some(frame) = control.buffered()? {
+        if let Some(frame) = control.buffered().map_err(io::Error::from)? {
             return Ok(frame);
         }
         let left = deadline.saturating_duration_since(Instant::now());
-        let left = left.try_into().map_err(|_| io::ErrorKind::TimedOut)?;
+        if left.is_zero() {
+            return Err(failed(io::ErrorKind::TimedOut));
+        }
+        let look = left.min(LOOK).try_into();
         match poll(
             &mut [PollFd::from_borrowed_fd(control.as_fd(), PollFlags::IN)],
-            Some(&left),
+            Some(&look.map_err(|_| failed(io::ErrorKind::TimedOut))?),
         ) {
-            Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
-            Ok(_) if control.fill_one()? == 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(err) => return Err(err.into()),
+            // Not before: what comes in time is better known than left behind.
+            Ok(0) if recall.is_called_off() => return Err(StartError::CalledOff),
+            Ok(0) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) if control.fill_one()? == 0 => {
+                return Err(failed(io::ErrorKind::UnexpectedEof));
+            }
+            Ok(_) => {}
+            Err(err) => return Err(StartError::Io(err.into())),
         }
     }
 }
@@ -167,6 +182,7 @@ struct Idle {
 struct Lowered {
     ceiling: Tier,
     why: String,
+    since: Instant,
 }
 
 /// What a launcher holds, or why it can hold only less.
@@ -232,36 +248,47 @@ impl Pool {
     }
 
     /// A launcher that waits and still shows what its grants lead to; else the next that is given back, or a new one.
-    pub(super) fn take(&self, terms: &Terms<'_>) -> Result<(Launcher, Origin), StartError> {
+    pub(super) fn take(
+        &self,
+        terms: &Terms<'_>,
+        recall: &Recall,
+    ) -> Result<(Launcher, Origin), StartError> {
         loop {
-            match self.turn(terms) {
+            match self.turn(terms, recall)? {
                 Turn::Take(it) if it.launcher.is_current() => {
                     return Ok((it.launcher, Origin::Used));
                 }
                 Turn::Take(it) => self.retire(it.launcher),
                 Turn::Start => {
                     let _starting = Starting { pool: self, terms };
-                    return Ok((self.start_launcher(terms)?, Origin::New));
+                    return Ok((self.start_launcher(terms, recall)?, Origin::New));
                 }
             }
         }
     }
 
-    fn turn(&self, terms: &Terms<'_>) -> Turn<Idle> {
+    fn turn(&self, terms: &Terms<'_>, recall: &Recall) -> Result<Turn<Idle>, StartError> {
         let asked = self.lane(&mut self.lanes(), terms).ask(self.most_starting);
         let waits = match asked {
-            Ok(turn) => return turn,
+            Ok(turn) => return Ok(turn),
             Err(waits) => waits,
         };
-        if let Ok(turn) = waits.recv_timeout(PATIENCE) {
-            return turn;
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline && !recall.is_called_off() {
+            if let Ok(turn) = waits.recv_timeout(LOOK) {
+                return Ok(turn);
+            }
         }
-        // Whatever keeps the others from coming up, this call fails for itself. Nothing is sent while the lock is
-        // held, so what is not there now will not be lost.
+        // Nothing is sent while the lock is held, so what is not there now will not be lost.
         let mut lanes = self.lanes();
         let turn = waits.try_recv();
         drop(waits);
-        turn.unwrap_or_else(|_| self.lane(&mut lanes, terms).start_anyway())
+        match turn {
+            Ok(turn) => Ok(turn),
+            Err(_) if recall.is_called_off() => Err(StartError::CalledOff),
+            // Whatever keeps the others from coming up, this call fails for itself.
+            Err(_) => Ok(self.lane(&mut lanes, terms).start_anyway()),
+        }
     }
 
     fn lane<'a>(
@@ -305,22 +332,26 @@ impl Pool {
     }
 
     /// Starts a launcher and waits until it holds the profile, or as much of it as the machine allows.
-    fn start_launcher(&self, terms: &Terms<'_>) -> Result<Launcher, StartError> {
+    fn start_launcher(&self, terms: &Terms<'_>, recall: &Recall) -> Result<Launcher, StartError> {
         let lowered = self.lowered().get(&terms.bytes).cloned();
+        // What a machine had run out of may be there again.
+        let lowered = lowered.filter(|it| it.since.elapsed() < AGE);
         let most = lowered.unwrap_or_else(|| Lowered {
             ceiling: self.ceiling,
             why: "not to be used".to_owned(),
+            since: Instant::now(),
         });
-        match self.try_launcher(terms, &most)? {
+        match self.try_launcher(terms, &most, recall)? {
             Attempt::Ready(launcher) => Ok(launcher),
             // Half-way into namespaces there is no way back, so a weaker launcher is another process.
             Attempt::Weaker(why) => {
                 let less = Lowered {
                     ceiling: Tier::Landlock,
                     why,
+                    since: Instant::now(),
                 };
                 self.lowered().insert(terms.bytes.clone(), less.clone());
-                match self.try_launcher(terms, &less)? {
+                match self.try_launcher(terms, &less, recall)? {
                     Attempt::Ready(launcher) => Ok(launcher),
                     Attempt::Weaker(_) => Err(StartError::Io(io::ErrorKind::InvalidData.into())),
                 }
@@ -328,7 +359,12 @@ impl Pool {
         }
     }
 
-    fn try_launcher(&self, terms: &Terms<'_>, most: &Lowered) -> Result<Attempt, StartError> {
+    fn try_launcher(
+        &self,
+        terms: &Terms<'_>,
+        most: &Lowered,
+        recall: &Recall,
+    ) -> Result<Attempt, StartError> {
         let (mut control, process) = match self.take_expected() {
             Some(unset) => unset,
             None => spawn(&self.program)?,
@@ -336,11 +372,9 @@ impl Pool {
         let setup = write_setup(&terms.bytes, most.ceiling, &most.why);
         let answer = control
             .send(Kind::Setup, &setup, &[])
-            .and_then(|()| answer(&mut control));
-        let strength = match answer
             .map_err(StartError::Io)
-            .and_then(|frame| first_answer(&frame))
-        {
+            .and_then(|()| answer(&mut control, recall));
+        let strength = match answer.and_then(|frame| first_answer(&frame)) {
             Ok(Ok(strength)) => strength,
             other => {
                 let _ = self.retired.send(process);
@@ -535,12 +569,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_launcher_that_is_given_back_serves_a_call_while_others_do_not_come_up() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let (program, mut told) = never_ready(directory.path());
-        let pool = Pool::new(program, Tier::Full);
-        let profile = Profile {
+    fn profile() -> Profile {
+        Profile {
             confinement: Confinement::Required,
             network: Network::None,
             read: vec![],
@@ -548,14 +578,22 @@ mod tests {
             protect: vec![],
             hide: vec![],
             limits: Limits::default(),
-        };
+        }
+    }
+
+    #[test]
+    fn a_launcher_that_is_given_back_serves_a_call_while_others_do_not_come_up() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (program, mut told) = never_ready(directory.path());
+        let pool = Pool::new(program, Tier::Full);
+        let profile = profile();
         let terms = Terms::new(&profile).expect("can be told");
         let crowd = pool.most_starting + 3;
         let (taken, takes) = mpsc::channel();
         thread::scope(|scope| {
             for _ in 0..crowd {
                 let (taken, pool, terms) = (taken.clone(), &pool, &terms);
-                scope.spawn(move || taken.send(pool.take(terms)));
+                scope.spawn(move || taken.send(pool.take(terms, &Recall::default())));
             }
             let waiting = loop {
                 let (waiting, starting) = pool.lane(&mut pool.lanes(), &terms).crowd();
@@ -579,5 +617,37 @@ mod tests {
             }
         });
         assert!(pool.lane(&mut pool.lanes(), &terms).is_unused());
+    }
+
+    #[test]
+    fn nobody_waits_for_a_launcher_that_was_called_off() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (program, mut told) = never_ready(directory.path());
+        let pool = Pool::new(program, Tier::Full);
+        let profile = profile();
+        let terms = Terms::new(&profile).expect("can be told");
+        let crowd = pool.most_starting + 3;
+        let recall = Recall::default();
+        let began = Instant::now();
+        let ended: Vec<_> = thread::scope(|scope| {
+            let take = || pool.take(&terms, &recall).map(drop);
+            let takes: Vec<_> = (0..crowd).map(|_| scope.spawn(take)).collect();
+            // Some wait for the launcher that they have started, and the others for their turn.
+            loop {
+                let (waiting, starting) = pool.lane(&mut pool.lanes(), &terms).crowd();
+                if waiting + starting == crowd {
+                    break;
+                }
+                thread::yield_now();
+            }
+            recall.call_off();
+            takes.into_iter().map(|it| it.join()).collect()
+        });
+        assert!(began.elapsed() < PATIENCE / 2, "{:?}", began.elapsed());
+        for it in ended {
+            assert!(matches!(it, Ok(Err(StartError::CalledOff))));
+        }
+        assert!(pool.lane(&mut pool.lanes(), &terms).is_unused());
+        told.write_all(&b"go\n".repeat(2 * crowd)).expect("writes");
     }
 }

@@ -9,7 +9,7 @@ use super::child::Child;
 use super::message::{Step, read_failed, write_order};
 use super::pool::{Launcher, Origin, Pool, Terms};
 use super::wire::{Kind, MAX_FDS};
-use crate::{Layer, LayerState, Order, Profile, StartError, State, Strength, Tier};
+use crate::{Layer, LayerState, Order, Profile, Recall, StartError, State, Strength, Tier};
 
 /// Starts confined children. One per process; cheap to clone; holds the pool of launchers.
 #[derive(Clone)]
@@ -38,13 +38,24 @@ impl Sandbox {
 
     /// Starts a child. Blocks until it has executed, about as long as a plain spawn when a launcher is warm.
     pub fn start(&self, profile: &Profile, order: Order) -> Result<Child, StartError> {
+        self.start_as(profile, &Strength::nothing(), order, &Recall::default())
+    }
+
+    /// The same, held by no less than was said of the profile before, and unless it is called off meanwhile.
+    pub fn start_as(
+        &self,
+        profile: &Profile,
+        said: &Strength,
+        order: Order,
+        recall: &Recall,
+    ) -> Result<Child, StartError> {
         let terms = Terms::new(profile)?;
         let body = write_order(&order)?;
         if order.fds.len() > MAX_FDS {
             return Err(StartError::TooLarge);
         }
-        let launcher = self.hand_over(&terms, &order, &body)?;
-        self.follow(launcher, &order)
+        let launcher = self.hand_over(&terms, said, &order, &body, recall)?;
+        self.follow(launcher, &order, recall)
     }
 
     /// Finds a launcher that takes the order. One that waited may have died since, which is no reason to fail the call;
@@ -52,18 +63,35 @@ impl Sandbox {
     fn hand_over(
         &self,
         terms: &Terms<'_>,
+        said: &Strength,
         order: &Order,
         body: &[u8],
+        recall: &Recall,
     ) -> Result<Launcher, StartError> {
         let fds: Vec<_> = order.fds.iter().map(AsFd::as_fd).collect();
         loop {
-            let (mut launcher, origin) = self.pool.take(terms)?;
-            match launcher.order(body, &fds) {
+            let (mut launcher, origin) = self.pool.take(terms, recall)?;
+            if recall.is_called_off() {
+                self.pool.put(launcher);
+                return Err(StartError::CalledOff);
+            }
+            // A launcher that comes up later may find less than the first one did.
+            if let Some((layer, why)) = launcher.strength.lacks(said) {
+                let less = StartError::Unavailable {
+                    layer: layer.to_string(),
+                    why: why.to_owned(),
+                    what_to_do: "it was there before; what is left is told by the next call"
+                        .to_owned(),
+                };
+                self.pool.put(launcher);
+                return Err(less);
+            }
+            match launcher.order(body, &fds, recall) {
                 Ok(()) => return Ok(launcher),
                 Err(err) => {
                     self.pool.retire(launcher);
                     if origin == Origin::New {
-                        return Err(err.into());
+                        return Err(err);
                     }
                 }
             }
@@ -72,7 +100,13 @@ impl Sandbox {
 
     /// What this machine can hold of the profile. Leaves a warm launcher behind.
     pub fn strength(&self, profile: &Profile) -> Strength {
-        match Terms::new(profile).and_then(|terms| self.pool.take(&terms)) {
+        self.strength_unless(profile, &Recall::default())
+    }
+
+    /// The same, unless it is called off meanwhile.
+    pub fn strength_unless(&self, profile: &Profile, recall: &Recall) -> Strength {
+        let taken = Terms::new(profile).and_then(|terms| self.pool.take(&terms, recall));
+        match taken {
             Ok((launcher, _)) => {
                 let strength = launcher.strength.clone();
                 self.pool.put(launcher);
@@ -83,8 +117,13 @@ impl Sandbox {
     }
 
     /// Waits for what became of an order.
-    fn follow(&self, mut launcher: Launcher, order: &Order) -> Result<Child, StartError> {
-        match launcher.answer() {
+    fn follow(
+        &self,
+        mut launcher: Launcher,
+        order: &Order,
+        recall: &Recall,
+    ) -> Result<Child, StartError> {
+        match launcher.answer(recall) {
             Ok(frame) if frame.kind == Kind::Started => Ok(Child::new(launcher, self.pool.clone())),
             Ok(frame) if frame.kind == Kind::Failed => {
                 self.pool.put(launcher);
@@ -97,7 +136,7 @@ impl Sandbox {
             }
             Err(err) => {
                 self.pool.retire(launcher);
-                Err(err.into())
+                Err(err)
             }
         }
     }

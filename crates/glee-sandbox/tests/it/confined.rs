@@ -307,6 +307,17 @@ fn scratch_is_private_and_fresh_for_each_call() {
     }
 }
 
+/// However soon one call follows on the other.
+#[test]
+fn nothing_is_left_in_the_scratch_of_a_call_that_comes_at_once() {
+    let sandbox = sandbox();
+    let confined = profile(Confinement::Required);
+    for _ in 0..100 {
+        let look = "ls -A /tmp; : > /tmp/left";
+        assert_eq!(sh(&sandbox, &confined, look).ok(), "");
+    }
+}
+
 #[test]
 fn limits_are_named() {
     let sandbox = sandbox();

@@ -75,6 +75,11 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
         "python3 -I -c 'import json, sqlite3, hashlib, ssl, ctypes, tempfile; tempfile.mkstemp(); print(\"ok\")'",
     ),
     (
+        "python with numpy",
+        "/usr/lib/python3/dist-packages/numpy/__init__.py",
+        "/usr/bin/python3 -I -c 'import numpy as n; a=n.random.rand(99,99); assert n.allclose(a @ n.linalg.inv(a), n.eye(99)); print(\"ok\")'",
+    ),
+    (
         "python threads",
         "/usr/bin/python3",
         "python3 -I -c 'import threading; t=[threading.Thread(target=sum,args=(range(1000),)) for _ in range(20)]; [x.start() for x in t]; [x.join() for x in t]; print(\"ok\")'",

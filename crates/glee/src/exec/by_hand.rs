@@ -9,7 +9,7 @@ use std::time::Duration;
 use glee_core::model::Limits;
 use glee_core::outcome::{Failure, FailureKind, Held};
 use glee_core::permission::Network;
-use glee_sandbox::{Child, Confinement, End, Exit, PROXY_ADDRESS, Profile};
+use glee_sandbox::{Child, Confinement, End, Exit, PROXY_ADDRESS, Profile, Recall};
 
 use super::cage::{Cage, held, limits, protected};
 use super::entrypoint::find_entrypoint;
@@ -125,8 +125,9 @@ impl Cage {
         let (fds, stdout, stderr) =
             open(streams).map_err(|err| Failure::new(FailureKind::Internal, err.to_string()))?;
         let order = entrypoint.order(args.iter().map(Into::into).collect(), env, cwd, fds);
-        let sandbox = self.sandbox.clone();
-        let child = tokio::task::spawn_blocking(move || sandbox.start(&profile, order))
+        let (sandbox, told) = (self.sandbox.clone(), strength.clone());
+        let start = move || sandbox.start_as(&profile, &told, order, &Recall::default());
+        let child = tokio::task::spawn_blocking(start)
             .await
             .map_err(|err| Failure::new(FailureKind::Internal, err.to_string()))?
             .map_err(|err| start_failure(&wanted.words[0], err))?;

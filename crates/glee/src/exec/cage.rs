@@ -6,6 +6,8 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared, WeakShared};
 use glee_core::ceiling::SYSTEM;
 use glee_core::model::{self, Exec, Origin, ToolSpec};
 use glee_core::outcome::{Failure, FailureKind, Held};
@@ -16,7 +18,8 @@ use glee_sandbox::{Confinement, Limits, Network, Profile, Sandbox, State, Streng
 use super::egress::Egress;
 use super::entrypoint::find_entrypoint;
 use super::place::PATH;
-use super::python::{find_interpreter, module_files};
+use super::process::Wanted;
+use super::python::{KEEPERS, find_interpreter, module_files};
 use super::repositories;
 
 /// glee's own directory, below a project's root.
@@ -37,9 +40,17 @@ pub struct Cage {
     hidden: Arc<[PathBuf]>,
     /// Directories with programs beside the system's.
     programs: Arc<[PathBuf]>,
-    known: Arc<Mutex<HashMap<Profile, Strength>>>,
-    asking: Arc<tokio::sync::Mutex<()>>,
+    known: Arc<Mutex<HashMap<Profile, Answer>>>,
 }
+
+/// What this machine holds of a profile.
+enum Answer {
+    Known(Strength),
+    /// Somebody waits for it.
+    Awaited(WeakShared<BoxFuture<'static, Result<Strength, Failure>>>),
+}
+
+type Asking = Shared<BoxFuture<'static, Result<Strength, Failure>>>;
 
 impl Cage {
     pub fn new(
@@ -55,7 +66,6 @@ impl Cage {
             hidden: hidden.into(),
             programs: Arc::new([]),
             known: Arc::default(),
-            asking: Arc::default(),
         }
     }
 
@@ -103,33 +113,61 @@ impl Cage {
         }
     }
 
-    /// What this machine holds of a profile. Asking starts a launcher, so the answer is remembered; a
-    /// launcher that comes up weaker later refuses by itself.
+    /// What this machine holds of a profile. Asking starts a launcher, so the answer is remembered, until a
+    /// launcher comes up weaker than it says: that one starts nothing.
     pub(super) async fn strength(&self, profile: Profile) -> Result<Strength, Failure> {
-        // Who asks at the same time waits for the answer, and the launcher behind it, instead of
-        // starting another.
-        let _asking = self.asking.lock().await;
-        if let Some(known) = self.known().get(&profile) {
-            return Ok(known.clone());
-        }
-        let sandbox = self.sandbox.clone();
-        let asked = profile.clone();
-        let strength = tokio::task::spawn_blocking(move || sandbox.strength(&asked))
-            .await
-            .map_err(|err| Failure::new(FailureKind::Internal, err.to_string()))?;
-        if (profile.confinement, strength.tier) == (Confinement::Required, Tier::None) {
-            return Err(unavailable(&strength));
-        }
-        let mut known = self.known();
-        if known.len() >= MOST_KNOWN {
-            known.clear();
-        }
-        known.insert(profile, strength.clone());
-        Ok(strength)
+        // Who asks at the same time waits for the same answer, and the launcher behind it, instead of
+        // starting another. Nobody waits for the answer about another profile.
+        let asking = {
+            let mut known = lock(&self.known);
+            let asking = match known.get(&profile) {
+                Some(Answer::Known(strength)) => return Ok(strength.clone()),
+                Some(Answer::Awaited(asking)) => asking.upgrade(),
+                None => None,
+            };
+            asking.unwrap_or_else(|| {
+                if known.len() >= MOST_KNOWN {
+                    known.clear();
+                }
+                let asking = self.ask(profile.clone());
+                known.extend(asking.downgrade().map(|it| (profile, Answer::Awaited(it))));
+                asking
+            })
+        };
+        asking.await
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<Profile, Strength>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What was remembered is no longer so.
+    pub(super) fn forget(&self, profile: &Profile) {
+        lock(&self.known).remove(profile);
+    }
+
+    /// Asks, as long as anybody waits for the answer.
+    fn ask(&self, profile: Profile) -> Asking {
+        let (sandbox, known) = (self.sandbox.clone(), self.known.clone());
+        let wanted = Wanted::default();
+        let recall = wanted.recall();
+        let asking = tokio::task::spawn_blocking(move || {
+            let strength = sandbox.strength_unless(&profile, &recall);
+            let confinement = profile.confinement;
+            let is_held = strength.tier != Tier::None || confinement == Confinement::Off;
+            if is_held {
+                lock(&known).insert(profile, Answer::Known(strength.clone()));
+            } else {
+                // It may be otherwise the next time: perhaps a launcher only did not come up.
+                lock(&known).remove(&profile);
+            }
+            match confinement {
+                Confinement::Required if !is_held => Err(unavailable(&strength)),
+                _ => Ok(strength),
+            }
+        });
+        let asking = async move {
+            let answer = asking.await;
+            drop(wanted);
+            answer.unwrap_or_else(|err| Err(Failure::new(FailureKind::Internal, err.to_string())))
+        };
+        asking.boxed().shared()
     }
 
     /// What holds a tool on this machine.
@@ -224,7 +262,7 @@ impl Cage {
             hide: self.hidden_from(root, &read, &write)?,
             read,
             write,
-            limits: limits(&spec.limits),
+            limits: limits_of(spec),
         })
     }
 
@@ -276,6 +314,11 @@ impl Cage {
             }
         })
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What it holds is whole after every statement.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The tier of a machine, and each layer with the reason why it is missing, if it is.
@@ -415,6 +458,15 @@ pub(super) fn limits(asked: &model::Limits) -> Limits {
         file_size: Some(asked.file_size),
         scratch_size: asked.scratch,
     }
+}
+
+fn limits_of(spec: &ToolSpec) -> Limits {
+    let mut limits = limits(&spec.limits);
+    if let Exec::Python(_) = spec.exec {
+        let stay = |it: u32| it.saturating_add(KEEPERS);
+        limits.processes = limits.processes.map(stay);
+    }
+    limits
 }
 
 /// The directory an interpreter is installed in. A link in `~/bin` is no installation: granting what

@@ -7,11 +7,11 @@ use glee_core::admit::Admitted;
 use glee_core::outcome::{Failure, FailureKind, Held};
 use glee_core::permission::Network;
 use glee_core::template::Template;
-use glee_sandbox::{Confinement, PROXY_ADDRESS, Profile, Tier};
+use glee_sandbox::{Confinement, PROXY_ADDRESS, Profile, Strength, Tier};
 
 use super::cage::{Cage, held};
 use super::notes;
-use super::process::{invalid, too_large};
+use super::process::{given_up, invalid, too_large};
 use super::temporary::Temporary;
 
 /// Where programs are looked for, and what a tool finds in its own PATH.
@@ -20,6 +20,8 @@ pub(super) const PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr
 /// Where a call runs: what holds it, and a private directory that is gone afterwards.
 pub(super) struct Place {
     pub(super) profile: Profile,
+    /// What is said to hold it.
+    pub(super) strength: Strength,
     scratch: Scratch,
 }
 
@@ -33,21 +35,30 @@ impl Place {
     /// What the sandbox has made ready to answer whether it can hold the call waits for the call.
     pub(super) async fn make(call: &Admitted, cage: &Cage) -> Result<(Held, Place), Failure> {
         let profile = cage.profile(call.spec(), call.root()).await?;
-        Place::of(profile, cage).await
+        Place::of(profile, call, cage).await
     }
 
     /// The same, where nothing can be written but what is gone afterwards.
-    pub(super) async fn reading(&self, cage: &Cage) -> Result<Place, Failure> {
+    pub(super) async fn reading(&self, call: &Admitted, cage: &Cage) -> Result<Place, Failure> {
         let profile = Profile {
             write: Vec::new(),
             protect: Vec::new(),
             ..self.profile.clone()
         };
-        Ok(Place::of(profile, cage).await?.1)
+        Ok(Place::of(profile, call, cage).await?.1)
     }
 
-    async fn of(mut profile: Profile, cage: &Cage) -> Result<(Held, Place), Failure> {
-        let strength = cage.strength(profile.clone()).await?;
+    async fn of(
+        mut profile: Profile,
+        call: &Admitted,
+        cage: &Cage,
+    ) -> Result<(Held, Place), Failure> {
+        let strength = tokio::select! {
+            // Mostly it is known, and nothing is waited for.
+            biased;
+            strength = cage.strength(profile.clone()) => strength?,
+            why = given_up(call) => return Err(why),
+        };
         let scratch = match strength.tier {
             Tier::Full | Tier::FullWithoutCgroup => Scratch::OfSandbox,
             Tier::Landlock | Tier::None => {
@@ -56,7 +67,21 @@ impl Place {
                 Scratch::OfHost(directory)
             }
         };
-        Ok((held(&strength), Place { profile, scratch }))
+        let place = Place {
+            profile,
+            scratch,
+            strength,
+        };
+        Ok((held(&place.strength), place))
+    }
+
+    /// The profile that the sandbox was asked about.
+    pub(super) fn asked(&self) -> Profile {
+        let mut profile = self.profile.clone();
+        if let Scratch::OfHost(directory) = &self.scratch {
+            profile.write.retain(|it| it != directory.path());
+        }
+        profile
     }
 
     /// Whether the sandbox can tell what a call left behind.

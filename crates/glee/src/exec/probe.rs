@@ -1,13 +1,17 @@
 //! Attempts to break out, for `glee sandbox probe`.
 //!
-//! Each is a line of shell that exits with 0 when it got through. `$ROOT` is the project, `$WHO` the
-//! process id of glee, `$PORT` a port on which glee listens. They are also run unheld, so none does harm.
+//! Each is a line of shell that exits with 0 when it got through, and leaves something in the project if that is
+//! what it tries. `$ROOT` is the project, `$LEFT` a name for what is left, `$WHO` the process id of glee, `$PORT` a
+//! port on which glee listens. They are also run unheld, so none does harm.
 
 /// One attempt, and what would make it legitimate.
 pub struct Attempt {
     pub what: &'static str,
     pub script: &'static str,
     pub unless: Unless,
+    /// The directory of the project in which it leaves something. A project below /tmp has a stand-in among the
+    /// scratch of a tool, where everybody may do so.
+    pub leaves_in: Option<&'static str>,
 }
 
 /// The grant that makes an attempt no break-out.
@@ -23,6 +27,14 @@ const fn attempt(what: &'static str, script: &'static str, unless: Unless) -> At
         what,
         script,
         unless,
+        leaves_in: None,
+    }
+}
+
+const fn leaving(attempt: Attempt, directory: &'static str) -> Attempt {
+    Attempt {
+        leaves_in: Some(directory),
+        ..attempt
     }
 }
 
@@ -39,19 +51,25 @@ pub const ATTEMPTS: &[Attempt] = &[
         "cat \"$ROOT/.glee/config.yml\"",
         Unless::ReadsRoot,
     ),
-    attempt(
-        "write to the project",
-        "touch \"$ROOT/glee-probe\" && rm \"$ROOT/glee-probe\"",
-        Unless::WritesRoot,
+    leaving(
+        attempt(
+            "write to the project",
+            "mkdir \"$ROOT/$LEFT\"",
+            Unless::WritesRoot,
+        ),
+        "",
     ),
-    attempt(
-        "add a tool",
-        "mkdir \"$ROOT/.glee/tools/glee-probe\" && rmdir \"$ROOT/.glee/tools/glee-probe\"",
-        Unless::Never,
+    leaving(
+        attempt(
+            "add a tool",
+            "mkdir \"$ROOT/.glee/tools/$LEFT\"",
+            Unless::Never,
+        ),
+        ".glee/tools",
     ),
     attempt(
         "change the config",
-        ": >> \"$ROOT/.glee/config.yml\"",
+        "test -e \"$ROOT/.glee/config.yml\" && : >> \"$ROOT/.glee/config.yml\"",
         Unless::Never,
     ),
     attempt(

@@ -11,7 +11,7 @@ use glee_core::admit::Admitted;
 use glee_core::model::Exec;
 use glee_core::outcome::{Failure, FailureKind};
 use glee_core::port::Consent;
-use glee_sandbox::{Child, End, Exit, Order, StartError};
+use glee_sandbox::{Child, End, Exit, Order, Recall, StartError};
 use serde_json::Value;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -179,11 +179,68 @@ pub(super) async fn launch(
     cage: &Cage,
 ) -> Result<Child, Failure> {
     let profile = place.profile.clone();
+    let said = place.strength.clone();
     let sandbox = cage.sandbox.clone();
-    tokio::task::spawn_blocking(move || sandbox.start(&profile, order))
-        .await
-        .map_err(|err| Failure::new(FailureKind::Internal, err.to_string()))?
-        .map_err(|err| start_failure(&call.spec().name, err))
+    let wanted = Wanted::default();
+    let recall = wanted.recall();
+    let mut starting =
+        tokio::task::spawn_blocking(move || sandbox.start_as(&profile, &said, order, &recall));
+    let (started, why) = tokio::select! {
+        started = &mut starting => (started, None),
+        why = given_up(call) => {
+            drop(wanted);
+            // Soon, and only then it is certain that nothing of it will run.
+            (starting.await, Some(why))
+        }
+    };
+    let started = started.map_err(|err| Failure::new(FailureKind::Internal, err.to_string()))?;
+    match (started, why) {
+        (Err(StartError::CalledOff), Some(why)) => Err(why),
+        (Err(err @ StartError::Unavailable { .. }), _) => {
+            cage.forget(&place.asked());
+            Err(start_failure(&call.spec().name, err))
+        }
+        (started, _) => started.map_err(|err| start_failure(&call.spec().name, err)),
+    }
+}
+
+/// A start that somebody waits for; it is called off when nobody does any more.
+#[derive(Default)]
+pub(super) struct Wanted(Recall);
+
+impl Wanted {
+    pub(super) fn recall(&self) -> Recall {
+        self.0.clone()
+    }
+}
+
+impl Drop for Wanted {
+    fn drop(&mut self) {
+        self.0.call_off();
+    }
+}
+
+/// A call that may take only a moment has no less than this to be started: how fast that goes is not up to
+/// the tool.
+const LEAST_TO_START: Duration = Duration::from_secs(2);
+
+/// Why a call that has not begun is given up, as soon as it is.
+pub(super) async fn given_up(call: &Admitted) -> Failure {
+    let name = &call.spec().name;
+    let patience = call.timeout().max(LEAST_TO_START);
+    tokio::select! {
+        () = tokio::time::sleep(patience) => {
+            let patience = patience.as_millis() as u64;
+            let message = format!("`{name}` could not be started within {patience} ms");
+            Failure::new(FailureKind::Timeout, message)
+                .with("timeout_ms", patience)
+                .hint("nothing of it ran; `glee doctor` looks at what tools are started with")
+        }
+        () = call.cancel().cancelled() => {
+            let message = format!("`{name}` was cancelled before it was started");
+            Failure::new(FailureKind::Cancelled, message)
+        }
+    }
 }
 
 pub(super) fn no_pipe(err: io::Error) -> Failure {
@@ -201,6 +258,7 @@ pub(super) fn start_failure(tool: &str, err: StartError) -> Failure {
         | StartError::Cwd(_) => FailureKind::ExecutionError,
         StartError::TooLarge | StartError::Nul { .. } => FailureKind::InvalidInput,
         StartError::Unavailable { .. } => FailureKind::SandboxUnavailable,
+        StartError::CalledOff => FailureKind::Cancelled,
         StartError::Io(_) => FailureKind::Internal,
     };
     Failure::new(kind, format!("`{tool}` could not be started: {err}"))

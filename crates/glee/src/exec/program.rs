@@ -64,7 +64,7 @@ impl Cell<'_> {
     /// The same, where nothing can be written but what is gone afterwards.
     pub(crate) async fn reading(&self) -> Result<Cell<'_>, Failure> {
         let Cell { cage, call, place } = self;
-        let place = place.reading(cage).await?;
+        let place = place.reading(call, cage).await?;
         Ok(Cell { cage, call, place })
     }
 

@@ -619,3 +619,26 @@ fn until(condition: impl Fn() -> bool) {
         std::thread::yield_now();
     }
 }
+
+/// Below /tmp the way to a grant lies in the scratch of the tool, which is no project.
+#[test]
+fn a_probe_tells_the_project_from_its_stand_in() {
+    let granted = "network: false, fs: {read: [.glee/tools/types], write: [out]}";
+    for parent in ["/tmp", "/var/tmp"] {
+        let scene = Scene::below(parent.as_ref());
+        let manifest = TYPES.replace("network: false", granted);
+        scene.write(".glee/tools/types/tool.yml", &manifest);
+        scene.write("out/file", "");
+        let probe = || scene.glee(&["sandbox", "probe", "--tool", "types"]);
+        let held = probe();
+        assert!(held.status.success(), "{}", stdout(&held));
+        assert!(stdout(&held).ends_with("\n0 of 18 attempts got through\n"));
+        scene.write(".glee/config.yml", "sandbox: off\n");
+        let open = stdout(&probe());
+        for attempt in ["write to the project", "add a tool", "change the config"] {
+            let through = format!("{attempt:32} GOT THROUGH\n");
+            assert!(open.contains(&through), "{open}");
+        }
+        assert!(!stdout(&scene.glee(&["list"])).contains("probe"));
+    }
+}

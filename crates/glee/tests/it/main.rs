@@ -28,6 +28,7 @@ mod properties;
 mod rules;
 mod secrets;
 mod server;
+mod starts;
 mod support;
 mod upstream;
 mod warm_python;

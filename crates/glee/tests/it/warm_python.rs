@@ -55,6 +55,10 @@ def run(do):
         return reach(os.getppid())
     if do == "reach the next":
         return reach(wait_for(the_next))
+    if do == "use all":
+        return use_all()
+    if do.startswith("use "):
+        return use(int(do.split()[1]))
     if do.startswith("leave running "):
         return leave(*do.split()[2:])
     if do.startswith("come back "):
@@ -108,6 +112,33 @@ def leave(how, word):
             os.closerange(0, 100)
             os.execv(sleep[0], sleep)
     return wait_for(lambda: any(word in it for it in commands()))
+
+def use(count):
+    # So many processes at once, which are gone at the end.
+    started = []
+    try:
+        for _ in range(count):
+            started.append(subprocess.Popen(["/bin/sleep", "600"]))
+    finally:
+        for it in started:
+            it.kill()
+            it.wait()
+    return IMPORTED
+
+def use_all():
+    # As many processes as there can be, and as soon as possible.
+    started = []
+    try:
+        while True:
+            if (it := os.fork()) == 0:
+                signal.pause()
+            started.append(it)
+    except BlockingIOError:
+        pass
+    for it in started:
+        os.kill(it, signal.SIGKILL)
+        os.waitpid(it, 0)
+    return IMPORTED
 
 def come_back(word):
     # Ends as a call does, and is woken by a timer.
@@ -178,8 +209,18 @@ struct Stage {
 
 impl Stage {
     fn set(module: &str) -> Stage {
+        Stage::set_with(MANIFEST, module)
+    }
+
+    /// With so many processes for a call.
+    fn limited(processes: u32) -> Stage {
+        let limits = format!("limits: {{processes: {processes}}}\n");
+        Stage::set_with(&format!("{MANIFEST}{limits}"), MODULE)
+    }
+
+    fn set_with(manifest: &str, module: &str) -> Stage {
         let scene = Scene::new();
-        scene.write(".glee/tools/tool/tool.yml", MANIFEST);
+        scene.write(".glee/tools/tool/tool.yml", manifest);
         scene.write(".glee/tools/tool/main.py", module);
         let secrets = BTreeMap::from([("TOKEN".to_owned(), "secret-token-1".to_owned())]);
         let app = App::open(scene.project(), wiring(secrets, Answer::Approved)).unwrap();
@@ -461,6 +502,39 @@ fn the_end_of_a_call_is_the_end() {
         stage.call("").unwrap();
         assert_eq!(stage.call(what).unwrap_err().kind, kind, "{what}");
         stage.call("").unwrap();
+    }
+}
+
+/// What stays between the calls is not counted as theirs.
+#[test]
+fn a_call_has_all_of_its_processes() {
+    for (processes, others) in [(1, 0), (2, 1), (4, 3)] {
+        let stage = Stage::limited(processes);
+        let first = stage.call(&format!("use {others}")).unwrap();
+        let second = stage.call(&format!("use {others}")).unwrap();
+        assert_eq!(first, second, "the interpreter did not stay");
+    }
+}
+
+#[test]
+fn a_call_that_has_too_many_processes_is_told_so_and_ends_alone() {
+    let stage = Stage::limited(4);
+    for _ in 0..2 {
+        stage.call("").unwrap();
+        let failure = stage.call("use 60").unwrap_err();
+        assert_eq!(failure.kind, FailureKind::ExecutionError, "{failure:?}");
+        assert_eq!(failure.details["limit"], "processes", "{failure:?}");
+    }
+    stage.call("").unwrap();
+}
+
+/// There may be none left for the fork that will serve the next call.
+#[test]
+fn a_call_that_uses_up_its_processes_does_not_end_the_interpreter() {
+    let stage = Stage::limited(4);
+    let first = stage.call("use all").unwrap();
+    for _ in 0..long(50, 1000) {
+        assert_eq!(stage.call("use all").unwrap(), first);
     }
 }
 

@@ -46,12 +46,15 @@ def keep(module, cwd):
     ahead = leaving = None
     while True:
         # Forks are made ahead, so that no call waits for one: the one whose turn it is, and the next.
+        if leaving and not ahead:
+            # Its place may be needed.
+            leaving.bury()
+            leaving = None
         worker = ahead or Worker(kit)
         worker.begin()
         if leaving:
             leaving.bury()
-        # Nothing but the shield keeps a call from the fork that waits for the next.
-        ahead = Worker(kit) if kit.shield.layer is not None and family.is_known() else None
+        ahead = stand_by(kit)
         if not control.has_call():
             # For the pages that are written to after the call: the first write since the fork is slow. The call may have
             # come just now, so nothing is concluded from it.
@@ -68,6 +71,17 @@ def keep(module, cwd):
         if not clean:
             return
         leaving = worker
+
+
+def stand_by(kit):
+    # Nothing but the shield keeps a call from the fork that waits for the next.
+    if kit.shield.layer is None or not kit.family.is_known():
+        return None
+    try:
+        return Worker(kit)
+    except OSError:
+        # The call has begun, and uses all there is.
+        return None
 
 
 def told(message):
@@ -119,7 +133,12 @@ class Worker:
     def __init__(self, kit):
         self.family = kit.family
         turn, self.turn = os.pipe()
-        self.process = os.fork()
+        try:
+            self.process = os.fork()
+        except OSError:
+            os.close(turn)
+            os.close(self.turn)
+            raise
         if self.process == 0:
             os.close(self.turn)
             work(kit, turn)
@@ -143,7 +162,8 @@ class Worker:
             os.waitpid(self.process, 0)
             status = 0
         self.process = None
-        return os.waitstatus_to_exitcode(status), not self.family.is_alone(ahead)
+        code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+        return code, not self.family.is_alone(ahead)
 
     def bury(self):
         if self.process:
@@ -182,8 +202,9 @@ def work(kit, turn):
                 stream.flush()
             except Exception:
                 pass
-        # The memory of a large one is waited for, so that the next call does not find it taken.
-        if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < kit.family.memory + (16 << 10):
+        # The memory of a large one is waited for, so that the next call does not find it taken. So is what failed
+        # perhaps by a limit, which only the end of all tells.
+        if status != SCARCE and resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < kit.family.memory + (16 << 10):
             os.closerange(0, kit.most)
             os.kill(os.getpid(), signal.SIGSTOP)
     finally:

@@ -29,6 +29,10 @@ const ONCE: &str = concat!(include_str!("runner.py"), "\nsys.exit(serve(3, 4))\n
 /// Serves one call after another.
 const KEEPER: &str = concat!(include_str!("runner.py"), include_str!("keeper.py"));
 
+/// What stays between calls, of which no call is asked to give up one of its own processes: the interpreter, and
+/// the fork that stands by.
+pub(super) const KEEPERS: u32 = 2;
+
 /// Runs the function: by an interpreter that stays where there is one, else by one of its own.
 pub(super) async fn run(
     python: &Python,

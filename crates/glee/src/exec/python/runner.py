@@ -1,6 +1,6 @@
 # Runs a function for glee. A request comes on descriptor 3 and its answer goes to descriptor 4, so that
 # whatever the function prints cannot get between. Descriptor 5 is for notes, if the function has any.
-import json, os, sys, traceback
+import errno, json, os, sys, traceback
 from importlib import import_module
 
 # A call by a fork pays for every page that it writes to first, as it does to whatever it uses. So all that
@@ -17,12 +17,12 @@ def serve(source, sink, there=None):
     me = os.getpid()
     if there is not None and request["env"] != there:
         change(there, request["env"])
-    is_ok, answer = respond(request)
+    status, answer = respond(request)
     if os.getpid() != me:
         # A child the function forked came back here; the answer is its parent's.
         os._exit(0)
     write(sink, answer)
-    return 0 if is_ok else 1
+    return status
 
 
 def change(there, wanted):
@@ -51,15 +51,34 @@ def respond(request):
     try:
         value = call(request)
         if request["return"] == "text":
-            return True, OK + ("" if value is None else str(value)).encode("utf-8", "replace")
+            return 0, OK + ("" if value is None else str(value)).encode("utf-8", "replace")
         # A module may have its own way to write JSON.
         is_usual = (json.dumps, json.JSONEncoder) == USUAL
         text = ENCODER.encode(value) if is_usual else json.dumps(value, allow_nan=False)
-        return True, OK + text.encode()
+        return 0, OK + text.encode()
     except BaseException as err:
         lines = traceback.format_exception(type(err), err, drop_own_frames(err.__traceback__))
         told = {"type": type(err).__name__, "message": readable(str(err)), "traceback": readable("".join(lines))}
-        return False, json.dumps({"ok": False, **told}).encode() + b"\n"
+        return SCARCE if is_scarce(err) else 1, json.dumps({"ok": False, **told}).encode() + b"\n"
+
+
+# The status of a call that failed for want of something, so that a limit may be why.
+SCARCE = 2
+
+
+def is_scarce(err):
+    killed = getattr(sys.modules.get("subprocess"), "CalledProcessError", ())
+    # Whatever it came from counts as well; a chain may be a ring.
+    for _ in range(20):
+        if isinstance(err, MemoryError) or isinstance(err, RuntimeError) and err.args == ("can't start new thread",):
+            return True
+        if isinstance(err, OSError) and err.errno in (errno.EAGAIN, errno.ENOMEM, errno.ENOSPC):
+            return True
+        # Of a child, and as a shell tells it of its own.
+        if isinstance(err, killed) and err.returncode in (-9, 137):
+            return True
+        err = err and (err.__cause__ or err.__context__)
+    return False
 
 
 def find_from(module, cwd):

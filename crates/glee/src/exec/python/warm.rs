@@ -33,6 +33,9 @@ const IDLE: Duration = Duration::from_secs(60);
 /// Most idle interpreters of one function.
 const MOST_IDLE: usize = 4;
 
+/// How a call ends that failed for want of something, by `runner.py`.
+const SCARCE: Exit = Exit::Code(2);
+
 /// The interpreters that wait for calls.
 #[derive(Default)]
 pub(in crate::exec) struct Warm {
@@ -223,8 +226,9 @@ impl Keeper {
         let stop = tokio::select! {
             said = listen(&mut self.control) => match said {
                 Ok(said) => match (exit(&said), said["clean"] == true) {
-                    // A kill may be the memory limit's; the end of the tree tells.
-                    (exit, true) if exit != Exit::Signal(9) => {
+                    // A kill may be the memory limit's, and something else was perhaps not to be had for another; the
+                    // end of the tree tells.
+                    (exit, true) if exit != Exit::Signal(9) && exit != SCARCE => {
                         let end = End { exit, cpu: Duration::ZERO, peak_memory: 0, limit: None };
                         return (Stop::Ended(Ok(end)), Again::Yes);
                     }

@@ -17,7 +17,7 @@ use super::{Session, print};
 use crate::app::{App, cage_without_project};
 use crate::exec::Stay;
 use crate::exec::probe::{ATTEMPTS, Unless};
-use crate::exec::{ByHand, Streams};
+use crate::exec::{ByHand, Ran, Streams};
 
 /// Look at what holds tools, use it by hand, and try to break it.
 #[derive(clap::Args)]
@@ -230,6 +230,7 @@ async fn probe(session: &Session, app: &App, tool: Option<&str>) -> anyhow::Resu
         }
     });
     let root = app.project().root().to_owned();
+    let left = format!("glee-probe-{}", std::process::id());
     let mark = PathBuf::from(format!("/dev/shm/glee-probe-{}", std::process::id()));
     let marked = std::fs::write(&mark, "").is_ok();
     let mut rows = Vec::new();
@@ -248,6 +249,7 @@ async fn probe(session: &Session, app: &App, tool: Option<&str>) -> anyhow::Resu
             cwd: root.clone(),
             env: vec![
                 ("ROOT".into(), root.display().to_string()),
+                ("LEFT".into(), left.clone()),
                 ("WHO".into(), std::process::id().to_string()),
                 ("PORT".into(), port.to_string()),
             ],
@@ -257,12 +259,17 @@ async fn probe(session: &Session, app: &App, tool: Option<&str>) -> anyhow::Resu
         let granted = spec
             .as_deref()
             .is_some_and(|it| is_granted(attempt.unless, it, &root));
+        let got_through = |ran: &Ran| match attempt.leaves_in {
+            None => ran.code == 0,
+            Some(directory) => std::fs::remove_dir(root.join(directory).join(&left)).is_ok(),
+        };
         let unheld = app.cage().run_unheld(wanted(), Streams::Captured).await;
+        let unheld = unheld.is_ok_and(|it| got_through(&it));
         let held = match app.cage().run_by_hand(wanted(), Streams::Captured).await {
             Ok(ran) => ran,
             Err(failure) => return refused(session, &failure),
         };
-        let verdict = match (held.code == 0, granted, unheld.is_ok_and(|it| it.code == 0)) {
+        let verdict = match (got_through(&held), granted, unheld) {
             (true, false, _) => "GOT THROUGH",
             (true, true, _) => "granted",
             (false, _, true) => "held",
