@@ -1,6 +1,6 @@
 //! Where the audit is written: the journal and the log for people, under one lock, and what forces them
-//! to disk. While events keep coming, the lock is kept from one to the next, and the log is written at the end: it
-//! says nothing that the journal does not.
+//! to disk. While events keep coming, the lock is kept from one to the next. Then the log is written at the end, before
+//! the journal is sealed: of what is not sealed, whoever opens the journal next sees whether the log has it.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::store::durable::Lock;
-use crate::store::journal::{Journal, Sealing};
+use crate::store::journal::{Journal, Next, Sealing};
 
 use super::Settings;
 use super::log::Log;
@@ -55,8 +55,6 @@ pub(super) struct Desk {
     pace: Pace,
     /// What the journal has and the log does not.
     unsaid: String,
-    /// Whether the log did not take it when it should have.
-    is_behind: bool,
 }
 
 /// Nobody else writes.
@@ -97,7 +95,6 @@ impl Desk {
             turn: None,
             pace: Pace::default(),
             unsaid: String::new(),
-            is_behind: false,
         };
         desk.journal.open_what_is_there();
         Ok(desk)
@@ -121,25 +118,28 @@ impl Desk {
 
     /// Lets other processes write, and seals what was written.
     pub(super) fn give_back(&mut self) {
-        if let Some(turn) = self.turn.take() {
-            // What is behind now is told to whoever records next.
-            let _ = self.say();
-            self.log.give_back();
-            self.journal.give_back(turn.alone);
+        let Some(turn) = self.turn.take() else {
+            return;
+        };
+        let is_behind = !self.unsaid.is_empty();
+        let said = say(&mut self.log, &mut self.unsaid);
+        self.log.give_back();
+        match said {
+            Ok(()) => self.journal.give_back(turn.alone),
+            // Whoever records next, here or elsewhere, has the log say it first, or is told why it does not.
+            Err(_) => {
+                self.unsaid.clear();
+                self.journal.leave_unsealed(turn.alone);
+            }
+        }
+        if is_behind {
+            self.sync_soon();
         }
     }
 
-    /// Has the log say what the journal does.
-    pub(super) fn say(&mut self) -> io::Result<()> {
-        if self.unsaid.is_empty() {
-            return Ok(());
-        }
-        let said = self.log.append(&self.unsaid);
-        self.is_behind = said.is_err();
-        if said.is_ok() {
-            self.unsaid.clear();
-        }
-        said.map(|_| ())
+    /// What the log will say when the turn is over.
+    pub(super) fn unsaid(&self) -> &str {
+        &self.unsaid
     }
 
     /// All of it is written under one lock, and forced to disk at once if any of it must be.
@@ -190,20 +190,24 @@ impl Desk {
             let synced = self.files().and_then(|it| sync(&it));
             return synced.map_err(|err| format!("it is not on disk: {err}"));
         }
+        self.sync_soon();
+        Ok(())
+    }
+
+    fn sync_soon(&mut self) {
         if !self.syncer.is_asked()
             && let Ok(files) = self.files()
         {
             self.syncer.ask(files);
         }
-        Ok(())
     }
 
     /// How many were recorded: one at least, fewer than all when the journal must go on in a new file.
     fn record(&mut self, alone: &Lock, sealing: Sealing, entries: &[&Entry]) -> io::Result<usize> {
         let log = &mut self.log;
         self.journal.find_end(alone, |lines| log.catch_up(lines))?;
-        if self.is_behind || sealing == Sealing::Now || self.unsaid.len() > MOST_UNSAID {
-            self.say()?;
+        if sealing == Sealing::Now || self.unsaid.len() > MOST_UNSAID {
+            say(&mut self.log, &mut self.unsaid)?;
         }
         match sealing {
             Sealing::Now => self.record_in_both(entries),
@@ -216,8 +220,10 @@ impl Desk {
         let Desk { log, journal, .. } = self;
         let mut lines = None;
         let members = entries.iter().map(|it| it.members.as_str());
-        let appended = journal.append(members, Sealing::Now, |count| {
-            lines = Some(log.append(&text(&entries[..count]))?);
+        let appended = journal.append(members, Sealing::Now, |next| {
+            if let Next::Lines(count) = next {
+                lines = Some(log.append(&text(&entries[..count]))?);
+            }
             Ok(())
         });
         if appended.is_err()
@@ -232,9 +238,18 @@ impl Desk {
     fn record_in_journal(&mut self, entries: &[&Entry]) -> io::Result<usize> {
         // What it would refuse then must not be recorded now.
         self.log.look()?;
+        let Desk {
+            log,
+            journal,
+            unsaid,
+            ..
+        } = self;
         let members = entries.iter().map(|it| it.members.as_str());
-        let count = self.journal.append(members, Sealing::Later, |_| Ok(()))?;
-        self.unsaid.push_str(&text(&entries[..count]));
+        let count = journal.append(members, Sealing::Later, |next| match next {
+            Next::Seal => say(log, unsaid),
+            Next::Lines(_) => Ok(()),
+        })?;
+        unsaid.push_str(&text(&entries[..count]));
         Ok(count)
     }
 
@@ -277,6 +292,15 @@ impl Wrote {
             (false, _) => Err(self.failed.clone().unwrap_or_default()),
         }
     }
+}
+
+/// Has the log say what the journal does.
+fn say(log: &mut Log, unsaid: &mut String) -> io::Result<()> {
+    if !unsaid.is_empty() {
+        log.append(unsaid)?;
+        unsaid.clear();
+    }
+    Ok(())
 }
 
 fn text<'a>(entries: &[&'a Entry]) -> Cow<'a, str> {

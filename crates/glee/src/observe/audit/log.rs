@@ -1,24 +1,46 @@
 //! The file of the log for people. It has a line of every event that the journal has, some of them a moment later.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fs::{self, DirEntry, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use memchr::memmem;
 use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 
-use super::text::{of_journal, word_or_quoted};
+use super::text::{LONGEST_LINE, of_journal, word_or_quoted};
 use crate::store::durable;
 use crate::store::kept::{Kept, Now, Writing};
 
 /// What is read of the log's end, in bytes.
 const TAIL: u64 = 32 * 1024;
+/// What is read of it to see whether it has some lines, at most.
+const MOST_LOOKED_AT: u64 = 16 << 20;
 
-/// What the last lines of a log say about one caller; nothing when there is none.
-pub(super) fn tail(path: &Path, caller: &str) -> io::Result<String> {
+/// What the last lines of a log say about one caller, with those that it will say in a moment; nothing when there are none.
+pub(super) fn tail(path: &Path, unsaid: &str, caller: &str) -> io::Result<String> {
+    let mut text = end(path)?;
+    // They were said in one go, or not yet.
+    if !unsaid.lines().last().is_some_and(|it| text.contains(it)) {
+        text.push_str(unsaid);
+    }
+    // The caller stands before the id at a line's end, where nothing that a caller says can stand: also a
+    // caller's name may hold what looks like another's.
+    let own = format!(" caller={} id=", word_or_quoted(caller));
+    Ok(text
+        .split_inclusive('\n')
+        .filter(|line| {
+            line.trim_end().rsplit_once('=').is_some_and(|(before, _)| {
+                own.strip_suffix('=').is_some_and(|it| before.ends_with(it))
+            })
+        })
+        .collect())
+}
+
+/// The last whole lines.
+fn end(path: &Path) -> io::Result<String> {
     let file = match OpenOptions::new()
         .read(true)
         .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32)
@@ -33,22 +55,11 @@ pub(super) fn tail(path: &Path, caller: &str) -> io::Result<String> {
     let mut bytes = vec![0; (length - start) as usize];
     file.read_exact_at(&mut bytes, start)?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
-    let whole = match text.split_once('\n') {
+    Ok(match text.split_once('\n') {
         // The first line may be the end of one.
-        Some((_, whole)) if start > 0 => whole,
-        _ => &text,
-    };
-    // The caller stands before the id at a line's end, where nothing that a caller says can stand: also a
-    // caller's name may hold what looks like another's.
-    let own = format!(" caller={} id=", word_or_quoted(caller));
-    Ok(whole
-        .split_inclusive('\n')
-        .filter(|line| {
-            line.trim_end().rsplit_once('=').is_some_and(|(before, _)| {
-                own.strip_suffix('=').is_some_and(|it| before.ends_with(it))
-            })
-        })
-        .collect())
+        Some((_, whole)) if start > 0 => whole.to_owned(),
+        _ => text,
+    })
 }
 
 /// The log itself. A line that went out in one write to a file opened for appending is whole.
@@ -103,8 +114,7 @@ impl Log {
         };
         if let Err(err) = (&*now.file).write_all(line.as_bytes()) {
             written.take_back();
-            let path = self.kept.path().display();
-            return Err(io::Error::other(format!("{path}: {err}")));
+            return Err(self.named(&err));
         }
         self.end = now.length + line.len() as u64;
         self.now = Some(Now {
@@ -114,20 +124,31 @@ impl Log {
         Ok(written)
     }
 
-    /// Says what lines of the journal say and the log does not, because glee was killed in between.
+    /// Says what lines of the journal say and the log does not, because glee was killed in between, or the log could not
+    /// be written.
     pub(super) fn catch_up(&mut self, journal: &[String]) -> io::Result<()> {
         let lines: Vec<String> = journal.iter().filter_map(|it| of_journal(it)).collect();
-        let longest = lines.iter().map(String::len).sum::<usize>() as u64 + TAIL;
+        let longest = MOST_LOOKED_AT.min((lines.len() * LONGEST_LINE) as u64);
         let now = self.kept.now()?;
         let from = now.length.saturating_sub(longest);
         let mut said = vec![0; (now.length - from) as usize];
-        now.file.read_exact_at(&mut said, from)?;
-        let is_missing = |it: &String| memmem::find(&said, it.as_bytes()).is_none();
+        now.file
+            .read_exact_at(&mut said, from)
+            .map_err(|err| self.named(&err))?;
+        let said = String::from_utf8_lossy(&said);
+        // Not by their words: the journal has arguments in another order, and not those that are too long.
+        let said: HashSet<_> = said.lines().filter_map(event_of).collect();
+        let is_missing =
+            |it: &String| event_of(it.trim_end()).is_some_and(|it| !said.contains(&it));
         let missing: String = lines.into_iter().filter(is_missing).collect();
         match missing.is_empty() {
             true => Ok(()),
             false => self.append(&missing).map(|_| ()),
         }
+    }
+
+    fn named(&self, err: &io::Error) -> io::Error {
+        io::Error::other(format!("{}: {err}", self.kept.path().display()))
     }
 
     /// Others may write from here on.
@@ -155,6 +176,12 @@ impl Log {
             .map_err(|err| io::Error::other(format!("{}: {err}", full.display())))?;
         File::open(directory)?.sync_all()
     }
+}
+
+/// The word and the id of a line: no two events have the same.
+fn event_of(line: &str) -> Option<(&str, &str)> {
+    let word = line.split_once("] ")?.1.split_once(' ')?.0;
+    Some((word, line.rsplit_once(" id=")?.1))
 }
 
 /// A line that was written, and where the log ended before it.

@@ -1,4 +1,5 @@
-//! The audit: every event goes to the journal and to the log for people, or the call does not go on.
+//! The audit: every event goes to the journal, or the call does not go on, and to the log for people, at once or, while
+//! events keep coming, a moment later.
 
 mod desk;
 mod entry;
@@ -117,11 +118,11 @@ impl Audit {
     /// What the end of the log says about one caller.
     pub fn tail(&self, path: &Path, caller: &str) -> io::Result<String> {
         let kept = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(writer) = kept.as_ref() {
-            writer.say();
-        }
+        // A disk that hangs keeps who reads it, and nobody else.
+        let writer = kept.clone();
         drop(kept);
-        log::tail(path, caller)
+        let unsaid = writer.map(|it| it.unsaid()).unwrap_or_default();
+        log::tail(path, &unsaid, caller)
     }
 
     fn writer(&self) -> Result<Arc<Writer>, String> {

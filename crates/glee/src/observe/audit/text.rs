@@ -17,6 +17,8 @@ use super::time::{self, Fraction};
 const LONGEST_TEXT: usize = 1024;
 /// How long the rendering of all parameters grows before the rest is left out.
 const LONGEST_PARAMS: usize = 16 * 1024;
+/// Longest line of a call, about: it has a tool, a caller and a sandbox, too.
+pub(super) const LONGEST_LINE: usize = LONGEST_PARAMS + 8 * LONGEST_TEXT;
 
 pub(super) fn line(event: &Event) -> String {
     let mut out = String::with_capacity(256);

@@ -157,14 +157,15 @@ impl Writer {
         }
     }
 
-    /// Has the log say what was recorded, unless somebody is at it who will.
-    pub(super) fn say(&self) {
-        if let Some(mut desk) = self.shared.desk_soon()
-            && let Some(desk) = desk.as_mut()
-        {
-            // What it does not take is told to whoever records next.
-            let _ = desk.say();
-        }
+    /// What the log will say in a moment, unless somebody is at it for longer.
+    pub(super) fn unsaid(&self) -> String {
+        let desk = self.shared.desk_soon();
+        let unsaid = desk.as_ref().and_then(|it| Some(it.as_ref()?.unsaid()));
+        let unsaid = unsaid.unwrap_or_default().to_owned();
+        drop(desk);
+        // Whoever found it taken meanwhile has left an event to be written.
+        self.shared.wake_thread();
+        unsaid
     }
 
     pub(super) fn is_there(&self) -> bool {
@@ -592,7 +593,7 @@ impl Shared {
         }
     }
 
-    /// The same, also when somebody is about to be done.
+    /// As `desk`, also when somebody is about to be done.
     fn desk_soon(&self) -> Option<MutexGuard<'_, Option<Desk>>> {
         (0..SPINS).find_map(|_| {
             let desk = self.desk();

@@ -81,6 +81,15 @@ pub enum Sealing {
     Later,
 }
 
+/// What is about to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// What was added before is sealed, because its file is full.
+    Seal,
+    /// So many entries are added.
+    Lines(usize),
+}
+
 impl Journal {
     pub fn new(place: Place, rotate: u64) -> Journal {
         Journal {
@@ -155,12 +164,12 @@ impl Journal {
 
     /// Adds entries, where the chain ends: the members of an object each, without its braces. They have reached the
     /// kernel when this returns. How many: one at least, fewer than all when the next must go to a new file. `beside`
-    /// is told how many it will be, and may stop it.
+    /// is told what comes next, and may stop it.
     pub fn append<'a>(
         &mut self,
         entries: impl Iterator<Item = &'a str> + Clone,
         sealing: Sealing,
-        beside: impl FnOnce(usize) -> io::Result<()>,
+        beside: impl FnMut(Next) -> io::Result<()>,
     ) -> io::Result<usize> {
         let Some(mut end) = self.end.take() else {
             return Err(io::Error::other("nobody looked where the journal ends"));
@@ -176,7 +185,7 @@ impl Journal {
         end: &mut End,
         entries: impl Iterator<Item = &'a str> + Clone,
         sealing: Sealing,
-        beside: impl FnOnce(usize) -> io::Result<()>,
+        mut beside: impl FnMut(Next) -> io::Result<()>,
     ) -> io::Result<usize> {
         let room = entries.clone().map(|it| it.len() + AROUND_ENTRY).sum();
         let (mut lines, mut next, mut count) = (Vec::with_capacity(room), end.head.clone(), 0);
@@ -196,6 +205,7 @@ impl Journal {
                 if count > 0 {
                     break;
                 }
+                beside(Next::Seal)?;
                 self.rotate(end)?;
                 return self.append_at(end, entries, sealing, beside);
             }
@@ -207,7 +217,7 @@ impl Journal {
             };
             count += 1;
         }
-        beside(count)?;
+        beside(Next::Lines(count))?;
         let mut written = (&*end.file)
             .write_all(&lines)
             .map_err(|err| at(self.file.path(), err));
@@ -235,6 +245,12 @@ impl Journal {
         {
             let _ = self.seal(&end.key, end.head, &end.sealed);
         }
+        drop(alone);
+    }
+
+    /// The same, and leaves what was added to be taken in, as after a crash.
+    pub fn leave_unsealed(&mut self, alone: Lock) {
+        self.end = None;
         drop(alone);
     }
 

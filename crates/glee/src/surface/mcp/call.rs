@@ -1,6 +1,7 @@
 //! One call of one tool, from a client's request to its answer.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::{Arc, PoisonError};
 
 use glee_core::elicit::elicit;
@@ -135,12 +136,13 @@ impl Server {
         let call = chosen.call(caller.clone(), cancel, line.clone());
         let ticket = context.extensions.get::<Arc<Ticket>>().cloned();
         let is_stateless = is_stateless(&context);
-        let run = async {
+        // Pinned here: what is handed on is copied at its full size, and kept twice.
+        let run = pin!(async {
             match ticket {
                 Some(ticket) => self.run_here(call, ticket, is_stateless).await,
                 None => Some(Box::pin(self.run(call)).await),
             }
-        };
+        });
         let Some(outcome) = line.attend(run).await else {
             // Its ticket is used, so nobody hears this.
             return Err(protocol(broken()));
