@@ -270,10 +270,17 @@ fn through_mcp(case: &Path, given: &Given, outcome: &Value) -> Result<(), String
     }
 }
 
-/// What differs from run to run, such as times, process ids and handles, are numbers.
+/// What differs from run to run, such as times, process ids and handles, are numbers; a time has a fraction or none.
 fn still(value: &Value) -> String {
     let text = value.to_string();
-    text.chars().filter(|c| !c.is_ascii_hexdigit()).collect()
+    let is_digit = |at: Option<usize>| {
+        at.is_some_and(|it| text.as_bytes().get(it).is_some_and(u8::is_ascii_digit))
+    };
+    let is_point = |at: usize| is_digit(at.checked_sub(1)) && is_digit(Some(at + 1));
+    text.char_indices()
+        .filter(|(at, c)| !(c.is_ascii_hexdigit() || *c == '.' && is_point(*at)))
+        .map(|(_, c)| c)
+        .collect()
 }
 
 /// Whether a tool result says what an outcome says.
