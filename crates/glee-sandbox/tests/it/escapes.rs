@@ -45,6 +45,14 @@ fn nothing_escapes_the_full_tier_as_a_user() {
     run_suite(uid, Tier::Full).shows_at_least(80);
 }
 
+/// A user has none to begin with; see above.
+#[test]
+fn without_control_groups_root_has_only_named_holes() {
+    if is_root() && std::env::var("GLEE_LONG").is_ok() {
+        run_suite(0, Tier::FullWithoutCgroup).shows_at_least(100);
+    }
+}
+
 #[test]
 fn the_landlock_tier_has_only_named_holes() {
     let own = rustix::process::geteuid().as_raw();
@@ -134,7 +142,7 @@ fn suite() {
         return;
     };
     let tier = std::env::var("GLEE_SUITE_TIER").unwrap();
-    let tier = [Tier::Full, Tier::Landlock]
+    let tier = [Tier::Full, Tier::FullWithoutCgroup, Tier::Landlock]
         .into_iter()
         .find(|it| it.name() == tier)
         .unwrap();
