@@ -290,13 +290,13 @@ impl Snapshot {
     pub fn find(&self, name: &str) -> Result<Arc<ToolSpec>, Failure> {
         self.is_on(name)?;
         let usual = "run `glee list` to see the tools of this project";
-        let found = self.tools.find(name, "tool", usual);
-        match (found, self.absent.get(name)) {
-            (Err(failure), Some(what_to_do)) if failure.kind == FailureKind::NotFound => {
-                Err(failure.hint(what_to_do))
+        self.tools.find(name, "tool", usual).map_err(|failure| {
+            let is_absent = failure.kind == FailureKind::NotFound;
+            match self.absent.get(name).filter(|_| is_absent) {
+                Some(what_to_do) => failure.hint(what_to_do),
+                None => failure,
             }
-            (found, _) => found,
-        }
+        })
     }
 
     pub fn find_prompt(&self, name: &str) -> Result<Arc<Prompt>, Failure> {

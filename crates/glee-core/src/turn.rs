@@ -50,6 +50,13 @@ struct Use {
 }
 
 impl Use {
+    fn begin(&mut self, most: Calls, now: Duration) {
+        self.running += 1;
+        if most.per_minute.is_some() {
+            self.began.push_back(now);
+        }
+    }
+
     fn forget(&mut self, now: Duration) {
         while self.began.front().is_some_and(|it| *it + MINUTE <= now) {
             self.began.pop_front();
@@ -88,13 +95,12 @@ impl Turns {
                 it.running > 0 || !it.began.is_empty()
             });
         }
-        if !state.tools.contains_key(tool) {
-            state.tools.insert(tool.to_owned(), Use::default());
-        }
-        if let Some(used) = state.tools.get_mut(tool) {
-            used.running += 1;
-            if most.per_minute.is_some() {
-                used.began.push_back(now);
+        match state.tools.get_mut(tool) {
+            Some(used) => used.begin(most, now),
+            None => {
+                let mut used = Use::default();
+                used.begin(most, now);
+                state.tools.insert(tool.to_owned(), used);
             }
         }
         Ok(Turn { turns: self, tool })

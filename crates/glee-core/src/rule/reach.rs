@@ -205,17 +205,17 @@ impl Reach {
         at: &dyn Fn(Option<&str>) -> String,
         home: Option<&str>,
     ) {
+        let meant = args.iter().map(|(name, value)| (meaning(name), value));
+        let meant: Vec<(Option<Meaning>, &Value)> = meant.collect();
         let given = |wanted: Meaning| {
-            args.iter()
-                .find(|(name, _)| meaning(name) == Some(wanted))
-                .map(|(_, value)| value)
+            let mut given = meant.iter().filter(|it| it.0 == Some(wanted));
+            given.next().map(|it| it.1)
         };
         let language = given(Meaning::Language).and_then(Value::as_str);
         let more = given(Meaning::Words).map(words_of).unwrap_or_default();
         let place = given(Meaning::Place).and_then(Value::as_str);
         let mut commands = 0;
-        for (name, value) in args {
-            let meaning = meaning(name);
+        for &(meaning, value) in &meant {
             match meaning {
                 Some(Meaning::Path | Meaning::Place | Meaning::Address) => {
                     for text in texts(value) {

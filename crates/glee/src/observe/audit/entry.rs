@@ -1,7 +1,7 @@
 //! What the journal says of an event: the members of one JSON object, in a line of bounded length.
 
 use std::borrow::Cow;
-use std::fmt::{Display, Write as _};
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use data_encoding::HEXLOWER;
@@ -76,14 +76,14 @@ fn render(event: &Event, args: &Canonical, shown: Shown, longest: usize) -> Stri
     }
     out.hex("args_sha256", &args.sha256);
     match shown {
-        Shown::Wholly => out.raw("args", on_one_line(&args.text)),
-        Shown::BySize => out.raw("args_bytes", args.text.len()),
+        Shown::Wholly => out.raw("args", &on_one_line(&args.text)),
+        Shown::BySize => out.raw("args_bytes", &args.text.len().to_string()),
     }
     if let Some(decision) = decision(&event.what) {
         out.text("decision", decision);
     }
     if !event.trail.is_empty() {
-        out.raw("trail", trail(event, longest));
+        out.raw("trail", &trail(event, longest));
     }
     if let Some(held) = &event.held {
         out.text.push_str(",\"sandbox\":{\"by\":");
@@ -140,8 +140,9 @@ struct Members {
 }
 
 impl Members {
-    fn raw(&mut self, key: &str, value: impl Display) {
-        let _ = write!(self.text, ",\"{key}\":{value}");
+    fn raw(&mut self, key: &str, value: &str) {
+        self.key(key);
+        self.text.push_str(value);
     }
 
     fn text(&mut self, key: &str, value: &str) {
@@ -163,8 +164,9 @@ impl Members {
     }
 
     fn duration(&mut self, duration: Duration) {
-        let micros = duration.as_micros();
-        self.raw("duration_ms", micros / 1000);
+        let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        self.key("duration_ms");
+        let _ = write!(self.text, "{}", micros / 1000);
         let below = micros % 1000;
         if below > 0 {
             let _ = write!(self.text, ".{below:03}");
@@ -227,7 +229,8 @@ impl Members {
 /// JSON in which no reader finds the end of a line. What is invisible can stand only inside of strings.
 fn on_one_line(json: &str) -> Cow<'_, str> {
     let is_plain = |it: u8| matches!(it, b' '..=b'~');
-    if json.bytes().all(is_plain) || !json.contains(is_invisible) {
+    let is_all_plain = json.bytes().fold(true, |all, it| all & is_plain(it));
+    if is_all_plain || !json.contains(is_invisible) {
         return json.into();
     }
     let mut out = String::with_capacity(json.len());

@@ -204,6 +204,7 @@ impl Writer {
         let left = Left(&self.shared);
         behind_the_others().await;
         mem::forget(left);
+        // Then whoever did it has seen to the rest, too.
         match handed.answered.try_recv() {
             Ok(answer) => answer,
             Err(_) => self.shared.see_to(handed, who).await,
@@ -237,7 +238,11 @@ fn gone() -> String {
 
 impl Handed {
     /// Waits for the answer, for so long and no longer.
-    async fn answer(self) -> Result<(), String> {
+    async fn answer(mut self) -> Result<(), String> {
+        // Mostly it is there, and needs no clock.
+        if let Ok(answer) = self.answered.try_recv() {
+            return answer;
+        }
         match tokio::time::timeout(PATIENCE, self.answered).await {
             Ok(answer) => answer.unwrap_or_else(|_| Err(gone())),
             Err(_) => Err(give_up(&self.state)),
@@ -377,33 +382,38 @@ impl Shared {
 
     /// Sees to it that it is written, by this or by whoever is at it.
     async fn see_to(&self, handed: Handed, who: &Who) -> Result<(), String> {
-        match self.write_the_rest(who) {
+        match self.write_the_rest(who, &mut Vec::new()) {
             InTime::Yes => handed.answer().await,
             InTime::No => Err(too_late()),
         }
     }
 
-    /// Writes an event, unless somebody else is at it or it is the thread's to do: then it is given back.
+    /// Writes an event and what waits, unless somebody else is at it or it is the thread's to do: then it is given back.
     fn write_here(&self, entry: Entry, who: &Who) -> Result<Result<(), String>, Entry> {
         let Some(mut desk) = self.desk_soon() else {
             return Err(entry);
         };
-        // Who came before is written before.
-        let is_first = lock(&self.waiting).is_empty();
-        let Some(open) = desk.as_mut().filter(|_| is_first) else {
+        let Some(open) = desk.as_mut() else {
             return Err(entry);
         };
         let at_it = self.begin(who);
-        if open.alone(Duration::ZERO).is_err() {
+        let before = self.take(|it| it.entry.on_disk == OnDisk::Soon);
+        // Who came before is written before.
+        let is_next = lock(&self.waiting).is_empty();
+        if !is_next || open.alone(Duration::ZERO).is_err() {
+            self.put_back(before);
             return Err(entry);
         }
-        let written = open.write(&[&entry]).of(0, entry.on_disk);
+        if !before.is_empty() {
+            self.company.came(before.len() + 1);
+        }
+        let (mut written, own) = write_batch(open, before, Some(&entry));
         self.look_after(open);
-        let own = at_it.end();
+        let in_time = at_it.end();
         // Whoever came while this was held has left it to us, so it is looked at afterwards.
         drop(desk);
-        match (own, self.write_the_rest(who)) {
-            (InTime::Yes, InTime::Yes) => Ok(written),
+        match (in_time, self.write_the_rest(who, &mut written)) {
+            (InTime::Yes, InTime::Yes) => Ok(own),
             _ => Ok(Err(too_late())),
         }
     }
@@ -423,12 +433,11 @@ impl Shared {
     }
 
     /// Writes what waits and need not be on disk first, unless somebody else is at it, who will look again.
-    fn write_the_rest(&self, who: &Who) -> InTime {
-        let mut written = Vec::new();
-        let in_time = self.look_for_more(who, &mut written);
+    fn write_the_rest(&self, who: &Who, written: &mut Vec<Answered>) -> InTime {
+        let in_time = self.look_for_more(who, written);
         // All together, when nothing more is written here: who was woken before would wait for this very thread, and
         // hang with it.
-        for (mut job, answer) in written {
+        for (mut job, answer) in written.drain(..) {
             job.answer(answer);
         }
         in_time
@@ -452,7 +461,7 @@ impl Shared {
                 break;
             }
             self.company.came(batch.len());
-            written.extend(write_batch(open, batch));
+            written.extend(write_batch(open, batch, None).0);
             self.look_after(open);
             if at_it.end() == InTime::No {
                 self.wake_thread();
@@ -528,7 +537,7 @@ impl Shared {
             };
             match desk.alone(journal::PATIENCE) {
                 Ok(()) => {
-                    let written = write_batch(desk, self.take(|_| true));
+                    let (written, _) = write_batch(desk, self.take(|_| true), None);
                     desk.give_back();
                     for (mut job, answer) in written {
                         job.answer(answer);
@@ -622,15 +631,21 @@ impl Shared {
 /// A job that is done, and what its caller is told.
 type Answered = (Job, Result<(), String>);
 
-fn write_batch(desk: &mut Desk, mut batch: Vec<Job>) -> Vec<Answered> {
+/// What became of the jobs, and of the last event, which has none.
+fn write_batch(
+    desk: &mut Desk,
+    mut batch: Vec<Job>,
+    last: Option<&Entry>,
+) -> (Vec<Answered>, Result<(), String>) {
     batch.retain(Job::take);
-    let entries: Vec<&Entry> = batch.iter().map(|it| &it.entry).collect();
+    let entries: Vec<&Entry> = batch.iter().map(|it| &it.entry).chain(last).collect();
     let wrote = desk.write(&entries);
+    let last = last.map_or(Ok(()), |it| wrote.of(batch.len(), it.on_disk));
     let answer = |(at, job): (usize, Job)| {
         let answer = wrote.of(at, job.entry.on_disk);
         (job, answer)
     };
-    batch.into_iter().enumerate().map(answer).collect()
+    (batch.into_iter().enumerate().map(answer).collect(), last)
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -132,14 +132,13 @@ impl Direct {
         mut params: CallToolRequestParams,
         peer: Peer<RoleServer>,
     ) {
+        let mut context = RequestContext::new(id.clone(), peer);
         let ticket = Arc::new(Ticket {
             id: id.clone(),
             is_answered: AtomicBool::new(false),
-            taken_back: CancellationToken::new(),
+            taken_back: context.ct.clone(),
             out: self.out.clone(),
         });
-        let mut context = RequestContext::new(id.clone(), peer);
-        context.ct = ticket.taken_back.clone();
         context.meta = params.meta.take().unwrap_or_default();
         context.extensions.insert(ticket.clone());
         self.out.expect();
