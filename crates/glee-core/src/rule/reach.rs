@@ -128,7 +128,6 @@ impl Reach {
         home: Option<&Path>,
     ) -> Reach {
         let mut reach = Reach::default();
-        let home = home.map(Path::to_string_lossy);
         let at = |cwd: &str| absolute(root, cwd).to_string_lossy().into_owned();
         match &spec.exec {
             Exec::Http(_) => return reach,
@@ -144,6 +143,7 @@ impl Reach {
                 }
                 let stdin = command.stdin.as_ref().and_then(|it| it.fill(&scope).ok()?);
                 let cwd = at(&command.cwd);
+                let home = home.map(Path::to_string_lossy);
                 let at = Surroundings {
                     cwd: Some(&cwd),
                     home: home.as_deref(),
@@ -152,20 +152,19 @@ impl Reach {
             }
             Exec::Python(_) | Exec::Native(_) => {}
         }
-        reach.walk(args, &|cwd| at(cwd.unwrap_or(".")), home.as_deref());
+        reach.walk(args, &|cwd| at(cwd.unwrap_or(".")), home);
         reach
     }
 
     /// By the names of the arguments alone, for a tool that runs here.
     pub fn of_args(args: &Map<String, Value>, root: &Path, home: Option<&Path>) -> Reach {
         let mut reach = Reach::default();
-        let home = home.map(Path::to_string_lossy);
         let at = |cwd: Option<&str>| {
             absolute(root, cwd.unwrap_or("."))
                 .to_string_lossy()
                 .into_owned()
         };
-        reach.walk(args, &at, home.as_deref());
+        reach.walk(args, &at, home);
         reach
     }
 
@@ -203,7 +202,7 @@ impl Reach {
         &mut self,
         args: &Map<String, Value>,
         at: &dyn Fn(Option<&str>) -> String,
-        home: Option<&str>,
+        home: Option<&Path>,
     ) {
         let meant = args.iter().map(|(name, value)| (meaning(name), value));
         let meant: Vec<(Option<Meaning>, &Value)> = meant.collect();
@@ -233,9 +232,10 @@ impl Reach {
                         return;
                     }
                     let cwd = at(place);
+                    let home = home.map(Path::to_string_lossy);
                     let at = Surroundings {
                         cwd: Some(&cwd),
-                        home,
+                        home: home.as_deref(),
                     };
                     for line in lines(value) {
                         match shell::read(&line, at) {
