@@ -19,6 +19,16 @@ pub(super) fn listen() -> io::Result<TcpListener> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, PORT))
 }
 
+/// The launcher beside which a bridge carries, by the number of the process that connected to the proxy's socket, as the
+/// socket tells it. That is certain while the connection is open: nobody but the bridge holds it, and the number of a
+/// process that lives is no other's.
+pub fn launcher_behind(peer: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{peer}/stat")).ok()?;
+    // The name, in parentheses, may hold anything.
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_whitespace().nth(1)?.parse().ok()
+}
+
 fn raise_loopback() -> io::Result<()> {
     let socket = std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
     // SAFETY: an all-zero request is valid; the name fits and ends with NUL; the command takes a pointer to it.
