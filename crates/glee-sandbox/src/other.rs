@@ -20,7 +20,7 @@ pub fn is_placeholder(_: &std::path::Path) -> bool {
     false
 }
 
-pub fn launcher_behind(_: u32) -> Option<u32> {
+pub fn launcher_behind(_: impl AsFd) -> Option<u32> {
     None
 }
 

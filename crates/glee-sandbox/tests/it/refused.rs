@@ -6,6 +6,7 @@ use std::io::Read;
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use glee_sandbox::{
     Child, Confinement, Exit, Network, PROXY_ADDRESS, Profile, Refusal, Sandbox, Tier, Transport,
@@ -245,20 +246,23 @@ fn a_connection_to_the_proxy_leads_to_its_launcher() {
     let (host, port) = PROXY_ADDRESS.split_once(':').unwrap();
     let code = format!("socket.create_connection(('{host}', {port})).recv(1)");
     let sandbox = sandbox();
-    let peer = |stream: &std::os::unix::net::UnixStream| {
-        let peer = rustix::net::sockopt::socket_peercred(stream).unwrap();
-        peer.pid.as_raw_nonzero().get().cast_unsigned()
-    };
     // Two at once, each with a launcher of its own.
     let first = start(&sandbox, &through, &code);
     let (of_first, _) = listener.accept().unwrap();
     let second = start(&sandbox, &through, &code);
     let (of_second, _) = listener.accept().unwrap();
     assert_ne!(first.launcher_id(), second.launcher_id());
-    assert_eq!(launcher_behind(peer(&of_first)), Some(first.launcher_id()));
-    assert_eq!(
-        launcher_behind(peer(&of_second)),
-        Some(second.launcher_id())
-    );
-    assert_eq!(launcher_behind(u32::MAX), None);
+    assert_eq!(launcher_behind(&of_first), Some(first.launcher_id()));
+    assert_eq!(launcher_behind(&of_second), Some(second.launcher_id()));
+    // Whoever asked has ended: what it is refused now is no matter of the next call.
+    second.kill();
+    second.wait().unwrap();
+    within(Duration::from_secs(5), || {
+        launcher_behind(&of_second).is_none()
+    });
+    assert_eq!(launcher_behind(&of_first), Some(first.launcher_id()));
+    // Somebody who is no bridge.
+    let (near, _far) = std::os::unix::net::UnixStream::pair().unwrap();
+    let behind = launcher_behind(&near);
+    assert!(behind != Some(first.launcher_id()) && behind != Some(second.launcher_id()));
 }
