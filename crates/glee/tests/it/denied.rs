@@ -21,6 +21,10 @@ IMPORTED = os.urandom(8).hex()
 def get(url):
     return urllib.request.urlopen(url, timeout=20).read().decode()
 
+def meet(ours, theirs):
+    open(ours, "w").close()
+    while not os.path.exists(theirs): time.sleep(0.005)
+
 def run(do):
     how, _, what = do.partition(" ")
     if how == "get":
@@ -40,9 +44,12 @@ def run(do):
         url, out = what.split()
         try: get(url)
         except OSError:
-            open(f"{out}/asked", "w").close()
-            while not os.path.exists(f"{out}/go"): time.sleep(0.005)
+            meet(f"{out}/asked", f"{out}/go")
             raise
+    if how == "follow":
+        url, out = what.split()
+        meet(f"{out}/begun", f"{out}/asked")
+        return get(url)
     if how == "secret":
         return get(f"http://{os.environ['TOKEN']}.test/")
     if how == "datagram":
@@ -326,15 +333,20 @@ fn two_tools_behind_one_socket_are_told_their_own() {
         let permissions = "permissions: {network: {hosts: [a.test]}, fs: {read: [], write: [out]}}";
         let stage = Stage::set(&[("tool", kind), ("other", kind)], permissions, "");
         let out = stage.scene.root.join("out");
-        let wait = format!("wait http://one.test/ {}", out.display());
+        let exists = |name: &str| out.join(name).exists();
+        let out = out.display();
+        let wait = format!("wait http://one.test/ {out}");
+        let follow = json!({"do": format!("follow http://two.test/ {out}")});
         std::thread::scope(|scope| {
+            // The second begins before the first is refused, and ends while that is still under way.
+            let second = scope.spawn(|| stage.call_of("other", follow, None));
+            eventually("the second has begun", || exists("begun"));
             let first = scope.spawn(|| stage.fails(&wait));
-            eventually("the first was refused", || out.join("asked").exists());
-            let second = stage.call_of("other", json!({"do": "get http://two.test/"}), None);
-            assert_eq!(only(&second.result.unwrap_err())["what"], "two.test:80");
+            let second = second.join().unwrap().result.unwrap_err();
+            assert_eq!(only(&second)["what"], "two.test:80");
             let nothing = stage.call_of("other", json!({"do": "fail"}), None);
             assert_eq!(nothing.result.unwrap_err().details.get("denied"), None);
-            std::fs::write(out.join("go"), "").unwrap();
+            stage.scene.write("out/go", "");
             assert_eq!(only(&first.join().unwrap())["what"], "one.test:80");
         });
     }
