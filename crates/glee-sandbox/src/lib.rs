@@ -9,6 +9,7 @@ mod end;
 mod error;
 mod profile;
 mod recall;
+mod refusal;
 mod strength;
 
 #[cfg(target_os = "linux")]
@@ -21,13 +22,16 @@ pub use end::{End, Exit, Limit};
 pub use error::StartError;
 pub use profile::{Checked, Confinement, IpRange, Limits, Network, Order, Profile};
 pub use recall::Recall;
+pub use refusal::{Refusal, Transport};
 pub use strength::{Kernel, Layer, LayerState, State, Strength, Tier};
 
 #[cfg(target_os = "linux")]
 pub use linux::{
-    Child, PROXY_ADDRESS, Sandbox, hide_this_process, is_placeholder, run_if_launcher,
+    Child, PROXY_ADDRESS, Sandbox, hide_this_process, is_placeholder, launcher_behind,
+    run_if_launcher,
 };
 #[cfg(not(target_os = "linux"))]
 pub use other::{
-    Child, PROXY_ADDRESS, Sandbox, hide_this_process, is_placeholder, run_if_launcher,
+    Child, PROXY_ADDRESS, Sandbox, hide_this_process, is_placeholder, launcher_behind,
+    run_if_launcher,
 };

@@ -6,7 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 
 use crate::{
-    End, Kernel, Layer, LayerState, Order, Profile, Recall, StartError, State, Strength, Tier,
+    End, Kernel, Layer, LayerState, Order, Profile, Recall, Refusal, StartError, State, Strength,
+    Tier,
 };
 
 const WHY: &str = "this system is not Linux";
@@ -17,6 +18,10 @@ pub fn run_if_launcher() {}
 
 pub fn is_placeholder(_: &std::path::Path) -> bool {
     false
+}
+
+pub fn launcher_behind(_: impl AsFd) -> Option<u32> {
+    None
 }
 
 pub fn hide_this_process() -> io::Result<()> {
@@ -100,6 +105,18 @@ impl Child {
     }
 
     pub fn strength(&self) -> &Strength {
+        match self.0 {}
+    }
+
+    pub fn refused(&self) -> Vec<Refusal> {
+        match self.0 {}
+    }
+
+    pub fn forget_refused(&self) {
+        match self.0 {}
+    }
+
+    pub fn launcher_id(&self) -> u32 {
         match self.0 {}
     }
 }

@@ -5,9 +5,12 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::thread;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::sockopt::socket_peercred;
 
 /// Where the proxy answers inside.
 pub const PROXY_ADDRESS: &str = "127.0.0.1:3128";
@@ -17,6 +20,21 @@ const PORT: u16 = 3128;
 pub(super) fn listen() -> io::Result<TcpListener> {
     raise_loopback()?;
     TcpListener::bind((Ipv4Addr::LOCALHOST, PORT))
+}
+
+/// The launcher beside which a bridge carries this connection to the proxy's socket, if whoever connected inside is still
+/// there; nothing when somebody else has connected, or when it cannot be seen.
+pub fn launcher_behind(connection: impl AsFd) -> Option<u32> {
+    let bridge = socket_peercred(&connection).ok()?.pid;
+    let stat = std::fs::read_to_string(format!("/proc/{bridge}/stat")).ok()?;
+    // The name, in parentheses, may hold anything.
+    let (_, rest) = stat.rsplit_once(')')?;
+    let launcher = rest.split_whitespace().nth(1)?.parse().ok()?;
+    // Looked at last. Nobody but the bridge holds the other end: while that is open the number is still its own. And it
+    // closes its half when whoever connected has ended, which is then no matter of the launcher's present call.
+    let mut state = [PollFd::new(&connection, PollFlags::RDHUP)];
+    let gone = poll(&mut state, Some(&Timespec::default())).ok()?;
+    (gone == 0).then_some(launcher)
 }
 
 fn raise_loopback() -> io::Result<()> {

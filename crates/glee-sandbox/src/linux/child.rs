@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use super::message::{Then, read_end};
 use super::pool::{Launcher, Pool};
 use super::wire::{Kind, Peeked};
-use crate::{End, Strength};
+use crate::{End, Refusal, Strength};
 
 /// A running child and its tree.
 ///
@@ -76,6 +76,26 @@ impl Child {
     /// What is held of the child's profile.
     pub fn strength(&self) -> &Strength {
         &self.launcher().strength
+    }
+
+    /// What the child was refused, each once and only as much as can be told: the destinations that its outbound network
+    /// does not reach. Telling it forgets it.
+    pub fn refused(&self) -> Vec<Refusal> {
+        match &self.launcher().told {
+            Some(told) => told.take(),
+            None => Vec::new(),
+        }
+    }
+
+    /// Whatever was refused until now is no matter of what follows, for a child that does more than one thing.
+    pub fn forget_refused(&self) {
+        self.launcher().forget_refused();
+    }
+
+    /// The number of the process beside which the bridge to the proxy is, see
+    /// [`launcher_behind`](crate::launcher_behind). It is no other's as long as the child is there.
+    pub fn launcher_id(&self) -> u32 {
+        self.launcher().id()
     }
 
     fn launcher(&self) -> &Launcher {

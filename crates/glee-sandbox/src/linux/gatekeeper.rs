@@ -3,6 +3,7 @@
 //! The filter hands it every call that can name a destination. It copies the destination, judges its copy, and makes
 //! the call itself on its own descriptor of the same socket, with its own copy. A payload that changes its memory or
 //! its descriptors meanwhile changes nothing about the call that was judged; so no call is ever let through as it is.
+//! What it refuses it tells glee before it answers.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -17,6 +18,8 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open}
 
 use super::gate::Gate;
 use super::notification::{Notification, answer, receive, still_waits};
+use super::telling::{Moment, Teller};
+use crate::{Refusal, Transport};
 
 /// Connections that may wait at the same time. They are threads of the gatekeeper and count as processes.
 pub(super) const THREADS: usize = 32;
@@ -26,19 +29,23 @@ const MOST: usize = 256 << 10;
 const MOST_PARTS: usize = 1024;
 
 /// Answers until nobody is left who could call.
-pub(super) fn serve(listener: OwnedFd, gate: Gate) {
-    let (listener, gate) = (Arc::new(listener), Arc::new(gate));
+pub(super) fn serve(listener: OwnedFd, gate: Gate, teller: Option<Teller>) {
+    let (listener, desk) = (Arc::new(listener), Arc::new(Desk { gate, teller }));
     let busy = Arc::new(AtomicUsize::new(0));
     while let Ok(notification) = next(listener.as_fd()) {
-        let Some(notification) = notification else {
+        let Some((notification, asked)) = notification else {
             continue;
         };
-        let (listener_, gate_, busy_) = (listener.clone(), gate.clone(), busy.clone());
+        let (listener_, desk_, busy_) = (listener.clone(), desk.clone(), busy.clone());
         let work = move || {
+            let judge = Judge {
+                desk: &desk_,
+                asked,
+            };
             answer(
                 listener_.as_fd(),
                 &notification,
-                judge_and_call(listener_.as_fd(), &notification, &gate_),
+                judge_and_call(listener_.as_fd(), &notification, &judge),
             );
             busy_.fetch_sub(1, Ordering::Relaxed);
         };
@@ -58,7 +65,8 @@ pub(super) fn serve(listener: OwnedFd, gate: Gate) {
     }
 }
 
-fn next(listener: BorrowedFd<'_>) -> io::Result<Option<Notification>> {
+/// The next call, and a moment at which its caller had not ended.
+fn next(listener: BorrowedFd<'_>) -> io::Result<Option<(Notification, Moment)>> {
     let mut ready = [rustix::event::PollFd::from_borrowed_fd(
         listener,
         rustix::event::PollFlags::IN,
@@ -70,7 +78,48 @@ fn next(listener: BorrowedFd<'_>) -> io::Result<Option<Notification>> {
     if !ready[0].revents().contains(rustix::event::PollFlags::IN) {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    receive(listener)
+    // Before it is received: whoever has ended by then is not told of. Afterwards the caller may end at any time, and
+    // what it asked for would be a matter of the next one.
+    let asked = Moment::now();
+    Ok(receive(listener)?.map(|it| (it, asked)))
+}
+
+/// What destinations are judged by, and whom refusals are told.
+struct Desk {
+    gate: Gate,
+    teller: Option<Teller>,
+}
+
+/// Judges the destinations of one call.
+struct Judge<'a> {
+    desk: &'a Desk,
+    asked: Moment,
+}
+
+impl Judge<'_> {
+    fn permit(&self, socket: &OwnedFd, to: &[u8]) -> Result<(), i32> {
+        let to = address(to);
+        if to.is_some_and(|it| self.desk.gate.allows(it)) {
+            return Ok(());
+        }
+        if let (Some(to), Some(teller)) = (to, &self.desk.teller) {
+            self.tell(teller, socket, to);
+        }
+        Err(libc::EACCES)
+    }
+
+    fn tell(&self, teller: &Teller, socket: &OwnedFd, to: SocketAddr) {
+        // Nothing listens there. Whoever resolves a name connects to it, to learn which address is near.
+        if to.port() == 0 {
+            return;
+        }
+        let transport = match rustix::net::sockopt::socket_type(socket) {
+            Ok(rustix::net::SocketType::STREAM) => Transport::Stream,
+            _ => Transport::Datagram,
+        };
+        let to = SocketAddr::new(to.ip().to_canonical(), to.port());
+        teller.tell(Refusal { to, transport }, self.asked);
+    }
 }
 
 /// The process that called, held so that its number cannot become another's.
@@ -193,14 +242,18 @@ unsafe impl Numbers for Header {}
 // SAFETY: as above.
 unsafe impl Numbers for Part {}
 
-fn judge_and_call(listener: BorrowedFd<'_>, it: &Notification, gate: &Gate) -> Result<i64, i32> {
+fn judge_and_call(
+    listener: BorrowedFd<'_>,
+    it: &Notification,
+    judge: &Judge<'_>,
+) -> Result<i64, i32> {
     let caller = Caller::of(listener, it)?;
     let socket = caller.socket(it.args[0])?;
     match c_long::from(it.call) {
         libc::SYS_connect => {
             let to = destination(&caller, it.args[1], it.args[2])?;
-            if !takes_back(&to) && !permitted(gate, &to) {
-                return Err(libc::EACCES);
+            if !takes_back(&to) {
+                judge.permit(&socket, &to)?;
             }
             // SAFETY: the address is a local of the length that is told.
             let done =
@@ -213,9 +266,9 @@ fn judge_and_call(listener: BorrowedFd<'_>, it: &Notification, gate: &Gate) -> R
                 address: it.args[1],
                 length: it.args[2],
             }];
-            send(&caller, &socket, gate, &to, &parts, it.args[3])
+            send(&caller, &socket, judge, &to, &parts, it.args[3])
         }
-        libc::SYS_sendmsg => message(&caller, &socket, gate, it.args[1], it.args[2]),
+        libc::SYS_sendmsg => message(&caller, &socket, judge, it.args[1], it.args[2]),
         libc::SYS_sendmmsg => {
             // A header, and behind it the number of bytes sent, padded.
             const STRIDE: u64 = size_of::<Header>() as u64 + 8;
@@ -223,7 +276,7 @@ fn judge_and_call(listener: BorrowedFd<'_>, it: &Notification, gate: &Gate) -> R
             let mut sent = 0;
             while sent < wanted {
                 let at = it.args[1] + sent * STRIDE;
-                match message(&caller, &socket, gate, at, it.args[3]) {
+                match message(&caller, &socket, judge, at, it.args[3]) {
                     Ok(bytes) => {
                         let bytes = u32::try_from(bytes).unwrap_or(0);
                         caller.write(at + size_of::<Header>() as u64, &bytes.to_ne_bytes())?;
@@ -242,7 +295,7 @@ fn judge_and_call(listener: BorrowedFd<'_>, it: &Notification, gate: &Gate) -> R
 fn message(
     caller: &Caller,
     socket: &OwnedFd,
-    gate: &Gate,
+    judge: &Judge<'_>,
     at: u64,
     flags: u64,
 ) -> Result<i64, i32> {
@@ -259,19 +312,19 @@ fn message(
         .map(|index| caller.read_value(header.parts + index * size))
         .collect();
     let to = destination(caller, header.name, header.name_length.into())?;
-    send(caller, socket, gate, &to, &parts?, flags)
+    send(caller, socket, judge, &to, &parts?, flags)
 }
 
 fn send(
     caller: &Caller,
     socket: &OwnedFd,
-    gate: &Gate,
+    judge: &Judge<'_>,
     to: &[u8],
     parts: &[Part],
     flags: u64,
 ) -> Result<i64, i32> {
-    if !to.is_empty() && !permitted(gate, to) {
-        return Err(libc::EACCES);
+    if !to.is_empty() {
+        judge.permit(socket, to)?;
     }
     let flags = c_int::try_from(flags & 0x7fff_ffff).map_err(|_| libc::EINVAL)?;
     if flags & libc::MSG_FASTOPEN != 0 {
@@ -338,24 +391,24 @@ fn takes_back(to: &[u8]) -> bool {
         .is_some_and(|it| c_int::from(u16::from_ne_bytes(*it)) == libc::AF_UNSPEC)
 }
 
-fn permitted(gate: &Gate, to: &[u8]) -> bool {
-    let Some((family, rest)) = to.split_first_chunk::<2>() else {
-        return false;
-    };
+/// Nothing when it is no address of the internet.
+fn address(to: &[u8]) -> Option<SocketAddr> {
+    let (family, rest) = to.split_first_chunk::<2>()?;
     match c_int::from(u16::from_ne_bytes(*family)) {
-        libc::AF_INET => rest.first_chunk::<6>().is_some_and(|it| {
-            let [high, low, a, b, c, d] = *it;
-            gate.allows(SocketAddr::new(
+        libc::AF_INET => {
+            let [high, low, a, b, c, d] = *rest.first_chunk::<6>()?;
+            Some(SocketAddr::new(
                 IpAddr::V4(Ipv4Addr::new(a, b, c, d)),
                 u16::from_be_bytes([high, low]),
             ))
-        }),
-        libc::AF_INET6 => rest.first_chunk::<22>().is_some_and(|it| {
+        }
+        libc::AF_INET6 => {
+            let it = rest.first_chunk::<22>()?;
             let port = u16::from_be_bytes([it[0], it[1]]);
-            let address: [u8; 16] = it[6..22].try_into().unwrap_or_default();
-            gate.allows(SocketAddr::new(IpAddr::V6(Ipv6Addr::from(address)), port))
-        }),
-        _ => false,
+            let address: [u8; 16] = it[6..22].try_into().ok()?;
+            Some(SocketAddr::new(IpAddr::V6(Ipv6Addr::from(address)), port))
+        }
+        _ => None,
     }
 }
 

@@ -12,6 +12,7 @@ use rustix::process::{
 
 use super::message::read_setup;
 use super::namespaces::{self, Fork};
+use super::telling::Teller;
 use super::tiers;
 use super::wire::{Control, Kind};
 use crate::{Confinement, Tier};
@@ -35,17 +36,24 @@ fn run() -> io::Result<()> {
     // A signal from the terminal glee runs in is for glee to answer, not for its launchers.
     let _ = rustix::process::setsid();
     forget_signals();
-    let Some(frame) = control.receive()? else {
+    let Some(mut frame) = control.receive()? else {
         return Ok(());
     };
     if frame.kind != Kind::Setup {
         return Err(io::ErrorKind::InvalidData.into());
     }
     let setup = read_setup(&frame.body)?;
-    match setup.profile.confinement {
-        Confinement::Off => tiers::unconfined(control, &setup.profile),
-        _ if setup.ceiling >= Tier::FullWithoutCgroup => tiers::full(control, &setup),
-        _ => tiers::landlocked(control, &setup),
+    let teller = frame.fds.pop().map(Teller::new);
+    drop(frame);
+    let is_off = setup.profile.confinement == Confinement::Off;
+    if !is_off && setup.ceiling >= Tier::FullWithoutCgroup {
+        return tiers::full(control, &setup, teller);
+    }
+    // Here is no gatekeeper, and nobody else is to have its pipe.
+    drop(teller);
+    match is_off {
+        true => tiers::unconfined(control, &setup.profile),
+        false => tiers::landlocked(control, &setup),
     }
 }
 

@@ -29,12 +29,13 @@ mod root;
 mod sandbox;
 mod script;
 mod seccomp;
+mod telling;
 mod tiers;
 mod tree;
 mod warden;
 mod wire;
 
-pub use bridge::PROXY_ADDRESS;
+pub use bridge::{PROXY_ADDRESS, launcher_behind};
 pub use child::Child;
 pub use launcher::run_if_launcher;
 pub use placeholder::is_at as is_placeholder;

@@ -20,8 +20,9 @@ use super::lane::{Lane, Turn};
 use super::launcher::ARGUMENT;
 use super::message::{read_strength, read_unavailable, read_weaker, write_profile, write_setup};
 use super::placeholder;
+use super::telling::{self, Told};
 use super::wire::{Control, Frame, Kind, Malformed, Peeked};
-use crate::{Profile, Recall, StartError, Strength, Tier};
+use crate::{Network, Profile, Recall, StartError, Strength, Tier};
 
 /// An unused launcher is kept this long.
 const IDLE: Duration = Duration::from_secs(60);
@@ -53,6 +54,8 @@ pub(super) struct Launcher {
     idle: Duration,
     /// Whether the last warden has left and the next one has not yet said that it is ready.
     pub(super) awaits_warden: bool,
+    /// What its gatekeeper refuses, where there may be one.
+    pub(super) told: Option<Told>,
 }
 
 impl Launcher {
@@ -62,6 +65,16 @@ impl Launcher {
                 .granted
                 .iter()
                 .all(|(path, then)| identity(path) == *then)
+    }
+
+    pub(super) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    pub(super) fn forget_refused(&self) {
+        if let Some(told) = &self.told {
+            told.forget();
+        }
     }
 
     /// Waits for the next message; an error when the launcher is gone or silent.
@@ -88,6 +101,7 @@ impl Launcher {
             return Err(io::Error::from(io::ErrorKind::InvalidData).into());
         }
         self.awaits_warden = false;
+        self.forget_refused();
         Ok(self.control.send(Kind::Order, body, fds)?)
     }
 }
@@ -370,8 +384,13 @@ impl Pool {
             None => spawn(&self.program)?,
         };
         let setup = write_setup(&terms.bytes, most.ceiling, &most.why);
+        let (told, teller) = match terms.profile.network {
+            Network::Outbound { .. } => telling::pipe().map(|(it, far)| (Some(it), Some(far)))?,
+            Network::None | Network::Proxy { .. } => (None, None),
+        };
+        let fds: Vec<BorrowedFd<'_>> = teller.iter().map(AsFd::as_fd).collect();
         let answer = control
-            .send(Kind::Setup, &setup, &[])
+            .send(Kind::Setup, &setup, &fds)
             .map_err(StartError::Io)
             .and_then(|()| answer(&mut control, recall));
         let strength = match answer.and_then(|frame| first_answer(&frame)) {
@@ -394,6 +413,7 @@ impl Pool {
                 IDLE
             },
             awaits_warden: false,
+            told,
         }))
     }
 
@@ -444,6 +464,7 @@ fn spawn(program: &Path) -> io::Result<Unset> {
         SocketFlags::CLOEXEC,
         None,
     )?;
+    let control = Control::with_patience(ours, PATIENCE)?;
     let process = Command::new(program)
         .arg(ARGUMENT)
         .env_clear()
@@ -452,7 +473,7 @@ fn spawn(program: &Path) -> io::Result<Unset> {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()?;
-    Ok((Control::new(ours), process))
+    Ok((control, process))
 }
 
 fn take_surplus(all: &mut HashMap<Key, Lane<Idle>>) -> Option<Launcher> {
@@ -537,7 +558,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::{Confinement, Limits, Network};
+    use crate::{Confinement, Limits};
 
     /// A launcher that comes up never, and goes when it is told to through the pipe.
     fn never_ready(directory: &Path) -> (PathBuf, fs::File) {
@@ -566,6 +587,7 @@ mod tests {
             granted: vec![],
             idle: IDLE,
             awaits_warden: false,
+            told: None,
         }
     }
 

@@ -1,5 +1,6 @@
 //! The tiers: how a launcher confines itself and its wardens, from everything to nothing.
 
+use std::cell::Cell;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -22,6 +23,7 @@ use super::privileges;
 use super::report::{Report, refusal};
 use super::root::{self, Root};
 use super::seccomp::{self, Gatekeeper, Helped};
+use super::telling::Teller;
 use super::tree::Tree;
 use super::warden::Warden;
 use super::wire::{Control, Kind};
@@ -56,9 +58,11 @@ pub(super) fn unconfined(control: Control, profile: &Profile) -> io::Result<()> 
     )
 }
 
-/// All layers: a minimal root and namespaces, with Landlock and seccomp inside.
-pub(super) fn full(control: Control, setup: &Setup) -> io::Result<()> {
+/// All layers: a minimal root and namespaces, with Landlock and seccomp inside. Each gatekeeper has the `teller`.
+pub(super) fn full(control: Control, setup: &Setup, teller: Option<Teller>) -> io::Result<()> {
     let profile = &setup.profile;
+    // Whoever takes it is a process of its own, so that the launcher has it still.
+    let teller = Cell::new(teller);
     let cgroup = if setup.ceiling == Tier::Full {
         cgroup::join(profile).map_err(|err| err.to_string())
     } else {
@@ -76,20 +80,24 @@ pub(super) fn full(control: Control, setup: &Setup) -> io::Result<()> {
             None => Ok(None),
             Some((granted, resolv_conf)) => Helper::start(|| {
                 let gate = Gate::new(granted.clone(), resolv_conf);
-                let _ = keep_gate(&warden, introduction, gate);
+                let _ = keep_gate(&warden, introduction, gate, teller.take());
             })
             .map(Some),
         },
-        |control, introduction| match cell::furnish(&surroundings.root, &profile.limits) {
-            Ok(scratch) => confine(
-                control,
-                profile,
-                &surroundings,
-                scratch,
-                &cgroup,
-                introduction,
-            ),
-            Err(err) => control.send(Kind::Weaker, &write_weaker(&format!("cell: {err}")), &[]),
+        |control, introduction| {
+            // Or payloads could tell what nobody was refused.
+            drop(teller.take());
+            match cell::furnish(&surroundings.root, &profile.limits) {
+                Ok(scratch) => confine(
+                    control,
+                    profile,
+                    &surroundings,
+                    scratch,
+                    &cgroup,
+                    introduction,
+                ),
+                Err(err) => control.send(Kind::Weaker, &write_weaker(&format!("cell: {err}")), &[]),
+            }
         },
     );
     drop(surroundings);
@@ -146,13 +154,18 @@ fn surround(profile: &Profile) -> Result<Surroundings, String> {
 }
 
 /// The gatekeeper: takes the listener out of the warden and answers.
-fn keep_gate(warden: &OwnedFd, mut introduction: UnixStream, gate: Gate) -> io::Result<()> {
+fn keep_gate(
+    warden: &OwnedFd,
+    mut introduction: UnixStream,
+    gate: Gate,
+    teller: Option<Teller>,
+) -> io::Result<()> {
     let mut number = [0; 4];
     introduction.read_exact(&mut number)?;
     let listener = gatekeeper::take_listener(warden.as_fd(), i32::from_ne_bytes(number))?;
     introduction.write_all(&[1])?;
     drop(introduction);
-    gatekeeper::serve(listener, gate);
+    gatekeeper::serve(listener, gate, teller);
     Ok(())
 }
 

@@ -9,7 +9,9 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
 
+use rustix::net::sockopt::Timeout;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags,
@@ -112,6 +114,13 @@ impl Control {
             arrived: Vec::new(),
             fds: VecDeque::new(),
         }
+    }
+
+    /// The same, for whoever must not wait for ever: an order can be larger than a socket holds, and the other side may
+    /// have been stopped. When nothing was taken for so long, sending fails, and the other side is to be given up.
+    pub(super) fn with_patience(socket: OwnedFd, patience: Duration) -> io::Result<Control> {
+        rustix::net::sockopt::set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
+        Ok(Control::new(socket))
     }
 
     pub(super) fn send(&self, kind: Kind, body: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
@@ -363,5 +372,21 @@ impl<'a> Reader<'a> {
         } else {
             Err(Malformed)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn nobody_waits_for_ever_for_one_who_does_not_read() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let control = Control::with_patience(ours.into(), Duration::from_millis(50)).unwrap();
+        let large = vec![0; MAX_BODY];
+        let sent = control.send(Kind::Order, &large, &[theirs.as_fd()]);
+        assert_eq!(sent.unwrap_err().kind(), io::ErrorKind::WouldBlock);
     }
 }

@@ -9,6 +9,7 @@ mod escapes;
 mod malformed;
 mod network;
 mod plain;
+mod refused;
 mod support;
 mod tiers;
 mod work;

@@ -194,13 +194,17 @@ impl<T: Confined> Function for Held<T> {
 pub(super) fn succeeded(what: &str, ended: Ended) -> Result<Ended, Failure> {
     match ended.code {
         0 => Ok(ended),
-        code => Err(Failure::new(
-            FailureKind::ExecutionError,
-            format!("{what} ended with code {code}"),
-        )
-        .with("exit_code", code)
-        .with("stdout", end_of(&ended.stdout))
-        .with("stderr", end_of(&ended.stderr))),
+        code => {
+            let message = format!("{what} ended with code {code}");
+            let failure = Failure::new(FailureKind::ExecutionError, message)
+                .with("exit_code", code)
+                .with("stdout", end_of(&ended.stdout))
+                .with("stderr", end_of(&ended.stderr));
+            Err(match ended.refused.first() {
+                Some(refused) => failure.hint(refused),
+                None => failure,
+            })
+        }
     }
 }
 

@@ -4,15 +4,19 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use glee_core::model::Limits;
 use glee_core::outcome::{Failure, FailureKind, Held};
-use glee_core::permission::Network;
+use glee_core::permission::{Grant, Network};
+use glee_core::secret::SecretValues;
 use glee_sandbox::{Child, Confinement, End, Exit, PROXY_ADDRESS, Profile, Recall};
+use serde_json::Value;
 
 use super::cage::{Cage, held, limits, protected};
+use super::denied::{Denial, Granted, told};
 use super::entrypoint::find_entrypoint;
+use super::guessed::from_words;
 use super::place::{PATH, exists_inside};
 use super::process::start_failure;
 use super::streams::{Captured, capture, from_child};
@@ -46,6 +50,14 @@ pub struct Ran {
     pub timed_out: bool,
     pub stdout: String,
     pub stderr: String,
+    /// What it was refused, if it did not end well.
+    pub denied: Vec<Denied>,
+}
+
+/// Something that a program was refused.
+pub struct Denied {
+    pub details: Value,
+    pub sentence: String,
 }
 
 impl Cage {
@@ -125,37 +137,61 @@ impl Cage {
         let (fds, stdout, stderr) =
             open(streams).map_err(|err| Failure::new(FailureKind::Internal, err.to_string()))?;
         let order = entrypoint.order(args.iter().map(Into::into).collect(), env, cwd, fds);
+        let grant = Grant {
+            network: wanted.network,
+            read: profile.read.clone(),
+            write: profile.write.clone(),
+        };
         let (sandbox, told) = (self.sandbox.clone(), strength.clone());
         let start = move || sandbox.start_as(&profile, &told, order, &Recall::default());
+        let began = Instant::now();
         let child = tokio::task::spawn_blocking(start)
             .await
             .map_err(|err| Failure::new(FailureKind::Internal, err.to_string()))?
             .map_err(|err| start_failure(&wanted.words[0], err))?;
+        let child = Arc::new(child);
         let keep = Limits::default().output_bytes;
         let (ended, out, err) = tokio::join!(
-            end(child, wanted.timeout),
+            end(child.clone(), wanted.timeout),
             said(stdout, keep),
             said(stderr, keep)
         );
         let (end, timed_out) =
             ended.map_err(|err| Failure::new(FailureKind::Internal, err.to_string()))?;
+        let code = match end.exit {
+            Exit::Code(code) => code,
+            Exit::Signal(signal) => 128 + signal,
+        };
+        let refused = self.refused(&child, &grant.network, began);
+        let (stdout, stderr) = (text(&out), text(&err));
+        let denied = match code {
+            0 => Vec::new(),
+            _ if !confined => Vec::new(),
+            _ => denied(&refused, from_words(&stderr, &wanted.cwd, &grant)),
+        };
         Ok(Ran {
-            code: match end.exit {
-                Exit::Code(code) => code,
-                Exit::Signal(signal) => 128 + signal,
-            },
+            code,
+            denied,
             held: held(&strength),
             limit: end.limit.map(|it| it.name()),
             timed_out,
-            stdout: text(&out),
-            stderr: text(&err),
+            stdout,
+            stderr,
         })
     }
 }
 
+fn denied(known: &[Denial], guessed: Vec<Denial>) -> Vec<Denied> {
+    let told = told(known, guessed, &SecretValues::new());
+    let shown = told.iter().map(|it| Denied {
+        details: it.shown(Granted::OnCommandLine),
+        sentence: it.sentence(Granted::OnCommandLine),
+    });
+    shown.collect()
+}
+
 /// Waits on a thread of its own, so that Ctrl-C and the deadline can end the child meanwhile.
-async fn end(child: Child, timeout: Option<Duration>) -> io::Result<(End, bool)> {
-    let child = Arc::new(child);
+async fn end(child: Arc<Child>, timeout: Option<Duration>) -> io::Result<(End, bool)> {
     let waiting = child.clone();
     let mut ended = tokio::task::spawn_blocking(move || waiting.wait());
     let deadline = async {

@@ -35,7 +35,7 @@ const MOST_KNOWN: usize = 256;
 pub struct Cage {
     pub(super) sandbox: Sandbox,
     pub(super) confinement: Confinement,
-    egress: Arc<Egress>,
+    pub(super) egress: Arc<Egress>,
     /// Directories that no grant opens.
     hidden: Arc<[PathBuf]>,
     /// Directories with programs beside the system's.

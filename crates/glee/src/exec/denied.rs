@@ -1,157 +1,415 @@
-//! What a program was probably refused, read from what it printed.
+//! What a program was refused, by whom, and the narrowest grant that would allow it.
 //!
-//! A confined program sees a file it may not read as a file that does not exist, and says so in its
-//! own words. Here these words are held against the grant. It is a guess, and worded as one.
+//! The gatekeeper and the proxy tell what they refuse. Of the rest there are only the program's own words; see
+//! [`guessed`](super::guessed).
 
-use std::path::Path;
+use std::net::{Ipv6Addr, SocketAddr};
+use std::time::Instant;
 
-use glee_core::permission::{Grant, Network, absolute};
+use glee_core::admit::Admitted;
+use glee_core::model::Origin;
+use glee_core::permission::Network;
+use glee_core::redact::is_short;
+use glee_core::secret::SecretValues;
+use glee_sandbox::{Child, Refusal, Transport};
 use serde_json::{Value, json};
 
-use super::cage::is_system;
+use super::cage::Cage;
+use super::http::Refused;
 
 /// Most denials told of one call.
 const MOST: usize = 5;
 
-const MISSING: &[&str] = &[
-    "No such file or directory",
-    "does not exist",
-    "cannot open",
-    "Permission denied",
-];
-const READ_ONLY: &[&str] = &[
-    "Read-only file system",
-    "cannot create",
-    "cannot touch",
-    "cannot remove",
-];
-const NETWORK: &[&str] = &[
-    "Network is unreachable",
-    "Could not resolve",
-    "Temporary failure in name resolution",
-    "Name or service not known",
-    "socket: Operation not permitted",
-    "socket: Permission denied",
-];
+/// One thing that was refused, or seems to have been.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Denial {
+    /// The gatekeeper refused a destination.
+    Destination {
+        refusal: Refusal,
+        /// Whether the project would allow it.
+        is_allowed: bool,
+    },
+    /// The proxy refused a host.
+    Host {
+        refused: Refused,
+        is_allowed: bool,
+    },
+    /// A file that the words name.
+    Read {
+        path: String,
+        by: &'static str,
+    },
+    Write {
+        path: String,
+        by: &'static str,
+    },
+    /// The words are about a network, and there is none.
+    NoNetwork,
+    /// The words are about a network, and only the proxy leads there.
+    Bypass,
+}
 
-/// The denials that the words of a failed call point to.
-pub(super) fn find(said: &str, cwd: &Path, grant: &Grant) -> Vec<Value> {
-    let mut found: Vec<Value> = Vec::new();
-    for line in said.lines() {
-        let says = |words: &[&str]| words.iter().any(|it| line.contains(it));
-        let denied = if says(NETWORK) && grant.network == Network::None {
-            Some(json!({
-                "what": "network", "permission": "network",
-                "grant": "network: {hosts: [the host it needs]}",
-            }))
-        } else if says(READ_ONLY) {
-            path_in(line, cwd, |path| {
-                is_new_or_there(path) && !covered(path, &grant.write)
-            })
-            .map(|path| on_path(&path, "fs.write"))
-        } else if says(MISSING) {
-            path_in(line, cwd, |path| {
-                path.exists() && !covered(path, &grant.read) && !covered(path, &grant.write)
-            })
-            .map(|path| on_path(&path, "fs.read"))
-        } else {
-            None
-        };
-        if let Some(denied) = denied
-            && !found.contains(&denied)
-        {
-            found.push(denied);
+/// Where what is missing would be granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Granted {
+    InManifest,
+    ForBuiltIns,
+    /// For the one that installs packages.
+    ForPackages,
+    OnCommandLine,
+}
+
+impl Granted {
+    pub(super) fn of(call: &Admitted) -> Granted {
+        match call.spec().origin {
+            Origin::BuiltIn if call.spec().name == "install_package" => Granted::ForPackages,
+            Origin::BuiltIn => Granted::ForBuiltIns,
+            _ => Granted::InManifest,
         }
     }
-    found.truncate(MOST);
-    found
+
+    fn host(self, entry: &str) -> String {
+        match self {
+            Granted::InManifest => format!("network: {{hosts: [\"{entry}\"]}}"),
+            Granted::ForBuiltIns => format!("builtins.network: {{hosts: [\"{entry}\"]}}"),
+            Granted::ForPackages => format!("builtins.registries: [\"{entry}\"]"),
+            Granted::OnCommandLine => format!("--host {entry}"),
+        }
+    }
+
+    fn path(self, permission: &str, path: &str) -> String {
+        match self {
+            Granted::OnCommandLine => {
+                let (_, flag) = permission.split_once('.').unwrap_or_default();
+                format!("--{flag} {path}")
+            }
+            _ => format!("{permission}: [{path}]"),
+        }
+    }
+
+    fn everywhere(self) -> &'static str {
+        match self {
+            Granted::InManifest => "network: true",
+            Granted::ForBuiltIns | Granted::ForPackages => "builtins.network: true",
+            Granted::OnCommandLine => "--net",
+        }
+    }
 }
 
-/// The denials in one line.
-pub(super) fn hint(denied: &[Value]) -> Option<String> {
-    let first = denied.first()?;
-    let text = |key: &str| first[key].as_str().unwrap_or_default().to_owned();
-    Some(format!(
-        "it seems that the sandbox refused {}; if the tool needs it, grant `{}`",
-        text("what"),
-        text("grant")
-    ))
+const PROXY: &str = "the proxy that HTTP_PROXY and HTTPS_PROXY name";
+
+impl Denial {
+    fn what(&self) -> String {
+        match self {
+            Denial::Destination { refusal, .. } => match refusal.transport {
+                Transport::Stream => refusal.to.to_string(),
+                Transport::Datagram => format!("{} (datagrams)", refusal.to),
+            },
+            Denial::Host { refused, .. } => match refused {
+                Refused::NoHost => String::new(),
+                Refused::NoNetwork { host } => host.clone(),
+                Refused::NotListed { host, port }
+                | Refused::NotAllowed { host, port }
+                | Refused::NotPublic { host, port, .. } => entry(host, *port),
+            },
+            Denial::Read { path, .. } | Denial::Write { path, .. } => path.clone(),
+            Denial::NoNetwork => "network".to_owned(),
+            Denial::Bypass => "a connection past the proxy".to_owned(),
+        }
+    }
+
+    fn by(&self) -> &'static str {
+        match self {
+            Denial::Destination { .. } => "connect supervisor",
+            Denial::Host { .. } => "proxy",
+            Denial::Read { by, .. } | Denial::Write { by, .. } => by,
+            Denial::NoNetwork => "seccomp",
+            Denial::Bypass => "empty network",
+        }
+    }
+
+    fn permission(&self) -> &'static str {
+        match self {
+            Denial::Read { .. } => "fs.read",
+            Denial::Write { .. } => "fs.write",
+            Denial::Host {
+                refused: Refused::NotAllowed { .. },
+                ..
+            } => "http.allowed_hosts",
+            _ => "network",
+        }
+    }
+
+    /// The narrowest grant that would allow it, if there is one.
+    fn grant(&self, granted: Granted) -> Option<String> {
+        match self {
+            Denial::Destination { refusal, .. } => match refusal.transport {
+                Transport::Stream => Some(granted.host(&refusal.to.to_string())),
+                Transport::Datagram => None,
+            },
+            Denial::Host { refused, .. } => match refused {
+                Refused::NoHost => None,
+                Refused::NoNetwork { host } => Some(granted.host(host)),
+                Refused::NotListed { host, port } => Some(granted.host(&entry(host, *port))),
+                Refused::NotAllowed { host, port } => {
+                    Some(format!("http.allowed_hosts: [\"{}\"]", entry(host, *port)))
+                }
+                Refused::NotPublic { address, port, .. } => {
+                    Some(granted.host(&SocketAddr::new(*address, *port).to_string()))
+                }
+            },
+            Denial::Read { path, .. } => Some(granted.path("fs.read", path)),
+            Denial::Write { path, .. } => Some(granted.path("fs.write", path)),
+            Denial::NoNetwork => Some(granted.host("the host it needs").replace('"', "")),
+            Denial::Bypass => None,
+        }
+    }
+
+    /// What else to know about it.
+    fn note(&self, granted: Granted) -> Option<String> {
+        const ALLOWED: &str = "`http.allowed_hosts` in .glee/config.yml has to list it as well";
+        let everywhere = granted.everywhere();
+        let (note, is_allowed) = match self {
+            Denial::Destination {
+                refusal,
+                is_allowed,
+            } => match refusal.transport {
+                Transport::Stream => (
+                    Some(format!(
+                        "this replaces `{everywhere}`, so list the public hosts that are needed, too; all of them are reached through {PROXY}"
+                    )),
+                    *is_allowed,
+                ),
+                Transport::Datagram => (
+                    Some(
+                        "no permission opens addresses that are not public to datagrams".to_owned(),
+                    ),
+                    true,
+                ),
+            },
+            Denial::Host {
+                refused,
+                is_allowed,
+            } => match refused {
+                Refused::NotAllowed { .. } => (
+                    Some(
+                        "the tool lists it, and the project's .glee/config.yml does not".to_owned(),
+                    ),
+                    true,
+                ),
+                Refused::NotPublic { host, address, .. } => {
+                    let is_named = *host != address.to_string();
+                    let note =
+                        format!("`{host}` is at {address}, and a name opens no private address");
+                    (is_named.then_some(note), *is_allowed)
+                }
+                _ => (None, *is_allowed),
+            },
+            Denial::Bypass => (
+                Some(format!(
+                    "hosts that are granted are reached only through {PROXY}; a direct connection needs `{everywhere}`, which reaches public addresses"
+                )),
+                true,
+            ),
+            Denial::Read { .. } | Denial::Write { .. } | Denial::NoNetwork => (None, true),
+        };
+        match (note, is_allowed) {
+            (note, true) => note,
+            (None, false) => Some(ALLOWED.to_owned()),
+            (Some(note), false) => Some(format!("{note}; {ALLOWED}")),
+        }
+    }
+
+    /// Whether whoever refused it has told it.
+    fn is_known(&self) -> bool {
+        matches!(self, Denial::Destination { .. } | Denial::Host { .. })
+    }
+
+    fn is_about_network(&self) -> bool {
+        !matches!(self, Denial::Read { .. } | Denial::Write { .. })
+    }
+
+    /// For `details.denied`.
+    pub(super) fn shown(&self, granted: Granted) -> Value {
+        let mut shown = json!({
+            "what": self.what(), "by": self.by(), "permission": self.permission(), "grant": self.grant(granted),
+        });
+        if let Some(note) = self.note(granted) {
+            shown["note"] = note.into();
+        }
+        shown
+    }
+
+    /// For people, in one line.
+    pub(super) fn sentence(&self, granted: Granted) -> String {
+        let refused = match self.is_known() {
+            true => format!("the {} refused {}", self.by(), self.what()),
+            false => format!("it seems that the sandbox refused {}", self.what()),
+        };
+        let grant = self.grant(granted);
+        let grant = grant.map(|it| format!("if the tool needs it, grant `{it}`"));
+        let parts = [Some(refused), grant, self.note(granted)];
+        parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+    }
 }
 
-fn on_path(path: &str, permission: &str) -> Value {
-    json!({"what": path, "permission": permission, "grant": format!("{permission}: [{path}]")})
+/// A host as an entry of a list names it.
+fn entry(host: &str, port: u16) -> String {
+    match host.parse::<Ipv6Addr>() {
+        Ok(address) => format!("[{address}]:{port}"),
+        Err(_) => format!("{host}:{port}"),
+    }
 }
 
-fn covered(path: &Path, granted: &[std::path::PathBuf]) -> bool {
-    granted.iter().any(|it| path.starts_with(it))
+impl Cage {
+    /// What the gatekeeper and the proxy have refused a child since its call began.
+    pub(super) fn refused(&self, child: &Child, network: &Network, began: Instant) -> Vec<Denial> {
+        match network {
+            Network::None => Vec::new(),
+            Network::Public => self.destinations(&child.refused()),
+            Network::Hosts(_) => {
+                let refused = self.egress.refused(child.launcher_id(), began);
+                refused.into_iter().map(|it| self.host(it)).collect()
+            }
+        }
+    }
+
+    fn destinations(&self, refused: &[Refusal]) -> Vec<Denial> {
+        let is_stream = |it: &Refusal| it.transport == Transport::Stream;
+        // Whoever resolves a name connects datagrams to what was found, and sends none.
+        let is_meant = |it: &&Refusal| {
+            is_stream(it)
+                || !refused
+                    .iter()
+                    .any(|other| is_stream(other) && other.to == it.to)
+        };
+        let meant = refused.iter().filter(is_meant);
+        meant
+            .map(|&refusal| Denial::Destination {
+                refusal,
+                is_allowed: self
+                    .egress
+                    .allows(&refusal.to.ip().to_string(), refusal.to.port()),
+            })
+            .collect()
+    }
+
+    fn host(&self, refused: Refused) -> Denial {
+        let is_allowed = match &refused {
+            Refused::NotListed { host, port } => self.egress.allows(host, *port),
+            _ => true,
+        };
+        Denial::Host {
+            refused,
+            is_allowed,
+        }
+    }
 }
 
-fn is_new_or_there(path: &Path) -> bool {
-    path.exists() || path.parent().is_some_and(Path::exists)
+/// What is told of a call: what is known first, then what its words point to.
+pub(super) fn told(known: &[Denial], guessed: Vec<Denial>, secrets: &SecretValues) -> Vec<Denial> {
+    let mut told: Vec<Denial> = known.to_vec();
+    // Words about a network are about what is known already.
+    let is_new = |it: &Denial| known.is_empty() || !it.is_about_network();
+    told.extend(guessed.into_iter().filter(is_new));
+    told.truncate(MOST);
+    for denial in &mut told {
+        if let Denial::Host { refused, .. } = denial
+            && let Some(host) = refused.host_mut()
+        {
+            conceal(host, secrets);
+        }
+    }
+    told
 }
 
-/// The first word of a line that names such a path. Programs put paths in quotes, or between colons.
-fn path_in(line: &str, cwd: &Path, is_it: impl Fn(&Path) -> bool) -> Option<String> {
-    let words = line
-        .split(['\'', '"', ':', ' ', '`', '‘', '’', '[', ']'])
-        .filter(|it| it.contains('/') || it.contains('.'));
-    words
-        .map(|word| absolute(cwd, word))
-        .filter(|path| path.as_os_str().len() > 1 && *path != cwd && !is_system(path))
-        .find(|path| is_it(path))
-        .map(|path| path.display().to_string())
+/// What comes from a URL is in lower case, in which nobody looks for a secret later on.
+fn conceal(host: &mut String, secrets: &SecretValues) {
+    for (name, secret) in secrets.iter().filter(|it| !is_short(it.1)) {
+        let folded = secret.reveal().to_ascii_lowercase();
+        if host.contains(&folded) {
+            *host = host.replace(&folded, &format!("[REDACTED:{name}]"));
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use glee_core::secret::Secret;
+
     use super::*;
 
+    fn destination(transport: Transport) -> Denial {
+        Denial::Destination {
+            refusal: Refusal {
+                to: "[::1]:80".parse().unwrap(),
+                transport,
+            },
+            is_allowed: false,
+        }
+    }
+
     #[test]
-    fn words_of_programs() {
-        let here = tempfile::tempdir().unwrap();
-        let root = here.path().canonicalize().unwrap();
-        std::fs::write(root.join("private.txt"), "").unwrap();
-        let grant = Grant {
-            network: Network::None,
-            read: vec![root.join("src")],
-            write: vec![],
-        };
-        let secret = root.join("private.txt").display().to_string();
-        for line in [
-            format!("cat: {secret}: No such file or directory"),
-            "wc: private.txt: No such file or directory".to_owned(),
-            format!("FileNotFoundError: [Errno 2] No such file or directory: '{secret}'"),
+    fn what_nothing_would_allow_has_no_grant() {
+        let shown = destination(Transport::Datagram).shown(Granted::InManifest);
+        assert_eq!(shown["grant"], Value::Null);
+        assert!(shown["note"].as_str().unwrap().contains("datagrams"));
+    }
+
+    #[test]
+    fn a_grant_is_told_where_it_is_given() {
+        let denial = destination(Transport::Stream);
+        for (granted, grant, instead_of) in [
+            (
+                Granted::InManifest,
+                "network: {hosts: [\"[::1]:80\"]}",
+                "`network: true`",
+            ),
+            (
+                Granted::ForBuiltIns,
+                "builtins.network: {hosts: [\"[::1]:80\"]}",
+                "`builtins.network: true`",
+            ),
+            (Granted::OnCommandLine, "--host [::1]:80", "`--net`"),
         ] {
-            let found = find(&line, &root, &grant);
-            assert_eq!(found.len(), 1, "{line}");
-            assert_eq!(
-                (found[0]["what"].as_str(), found[0]["permission"].as_str()),
-                (Some(secret.as_str()), Some("fs.read"))
+            let shown = denial.shown(granted);
+            assert_eq!(shown["grant"], grant);
+            let note = shown["note"].as_str().unwrap();
+            assert!(
+                note.contains(instead_of) && note.contains("http.allowed_hosts"),
+                "{note}"
             );
         }
-        let found = find(
-            "touch: cannot touch 'src/new': Read-only file system",
-            &root,
-            &Grant {
-                write: vec![],
-                ..grant.clone()
+    }
+
+    #[test]
+    fn a_secret_in_a_name_is_not_told_in_lower_case_either() {
+        let secrets = SecretValues::from([("KEY".to_owned(), Secret::new("S3cretValue"))]);
+        let known = [Denial::Host {
+            refused: Refused::NotListed {
+                host: "x-s3cretvalue.test".to_owned(),
+                port: 80,
             },
-        );
+            is_allowed: true,
+        }];
+        let told = told(&known, Vec::new(), &secrets);
+        let shown = told[0].shown(Granted::InManifest).to_string();
         assert!(
-            found.is_empty(),
-            "src does not exist, so nothing could be made in it"
+            !shown.contains("s3cretvalue") && shown.contains("x-[REDACTED:KEY].test:80"),
+            "{shown}"
         );
-        std::fs::create_dir(root.join("src")).unwrap();
-        let found = find(
-            "touch: cannot touch 'src/new': Read-only file system",
-            &root,
-            &grant,
-        );
-        assert_eq!(found[0]["permission"], "fs.write");
-        assert_eq!(
-            find("curl: (6) Could not resolve host: x.test", &root, &grant)[0]["permission"],
-            "network"
-        );
-        assert!(find("cat: nothing.txt: No such file or directory", &root, &grant).is_empty());
+    }
+
+    #[test]
+    fn what_is_known_comes_first_and_no_more_than_five_are_told() {
+        let known = vec![destination(Transport::Stream); 4];
+        let path = |path: &str| Denial::Read {
+            path: path.to_owned(),
+            by: "landlock",
+        };
+        let guessed = vec![Denial::Bypass, path("/a"), path("/b")];
+        let told = told(&known, guessed, &SecretValues::new());
+        assert_eq!(told.len(), MOST);
+        assert_eq!(told[4], path("/a"));
     }
 }

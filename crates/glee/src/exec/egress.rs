@@ -8,17 +8,17 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use glee_core::host::HostPattern;
-use glee_core::outcome::Failure;
 use glee_core::permission::Network;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpStream, UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use url::Url;
 
-use super::http::Guard;
+use super::http::{Guard, Refused, is_among};
+use super::refusals::Refusals;
 use super::temporary::Temporary;
 
 /// A request's head must come within this size and time.
@@ -32,6 +32,7 @@ const MOST_CONNECTIONS: usize = 256;
 pub struct Egress {
     allowed: Option<Vec<HostPattern>>,
     open: Mutex<Open>,
+    refusals: Arc<Refusals>,
 }
 
 #[derive(Default)]
@@ -45,7 +46,20 @@ impl Egress {
         Egress {
             allowed,
             open: Mutex::default(),
+            refusals: Arc::default(),
         }
+    }
+
+    /// What the tree below a launcher was refused on connections that it made since then, each once.
+    pub(super) fn refused(&self, launcher: u32, since: Instant) -> Vec<Refused> {
+        self.refusals.take(launcher, since)
+    }
+
+    /// Whether the project lets a tool reach this host, if the tool itself may.
+    pub(super) fn allows(&self, host: &str, port: u16) -> bool {
+        self.allowed
+            .as_ref()
+            .is_none_or(|it| is_among(it, host, port))
     }
 
     /// The socket behind which exactly these hosts can be reached. Must be called inside a runtime,
@@ -67,33 +81,48 @@ impl Egress {
         };
         let path = directory.path().join(number.to_string());
         let listener = UnixListener::bind(&path)?;
-        tokio::spawn(serve(listener, hosts.clone(), self.allowed.clone()));
+        let rules = Rules {
+            network: Network::Hosts(hosts.clone()),
+            allowed: self.allowed.clone(),
+        };
+        tokio::spawn(serve(listener, Arc::new(rules), self.refusals.clone()));
         open.sockets.insert(hosts, path.clone());
         Ok(path)
     }
 }
 
-async fn serve(listener: UnixListener, hosts: Vec<HostPattern>, allowed: Option<Vec<HostPattern>>) {
-    let network = Network::Hosts(hosts);
+/// What may be reached behind one socket.
+struct Rules {
+    network: Network,
+    allowed: Option<Vec<HostPattern>>,
+}
+
+async fn serve(listener: UnixListener, rules: Arc<Rules>, refusals: Arc<Refusals>) {
     let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
     while let Ok((client, _)) = listener.accept().await {
         let Ok(place) = room.clone().acquire_owned().await else {
             return;
         };
-        let (network, allowed) = (network.clone(), allowed.clone());
+        let (rules, refusals) = (rules.clone(), refusals.clone());
+        let made = Instant::now();
         tokio::spawn(async move {
             let guard = Guard {
-                network: &network,
-                allowed: allowed.as_deref(),
+                network: &rules.network,
+                allowed: rules.allowed.as_deref(),
             };
             // A client that breaks off is no one's failure.
-            let _ = carry(client, &guard).await;
+            let _ = carry(client, &guard, &refusals, made).await;
             drop(place);
         });
     }
 }
 
-async fn carry(mut client: UnixStream, guard: &Guard<'_>) -> io::Result<()> {
+async fn carry(
+    mut client: UnixStream,
+    guard: &Guard<'_>,
+    refusals: &Refusals,
+    made: Instant,
+) -> io::Result<()> {
     let Ok(head) = tokio::time::timeout(HEAD_PATIENCE, read_head(&mut client)).await else {
         return refuse(&mut client, 408, "no request came").await;
     };
@@ -110,9 +139,11 @@ async fn carry(mut client: UnixStream, guard: &Guard<'_>) -> io::Result<()> {
     let dialled = dialled.unwrap_or_else(|_| Err(Refusal::Network(io::ErrorKind::TimedOut.into())));
     let mut server = match dialled {
         Ok(server) => server,
-        Err(Refusal::Policy(failure)) => {
-            let hint = failure.hint.unwrap_or_default();
-            return refuse(&mut client, 403, &format!("{}; {hint}", failure.message)).await;
+        Err(Refusal::Policy(refused)) => {
+            let words = refused.words();
+            // Before it is answered: a call that ends because of it is told.
+            refusals.note(&client, made, refused);
+            return refuse(&mut client, 403, &words).await;
         }
         Err(Refusal::Network(err)) => return refuse(&mut client, 502, &err.to_string()).await,
     };
@@ -188,12 +219,12 @@ impl Request {
 }
 
 enum Refusal {
-    Policy(Failure),
+    Policy(Refused),
     Network(io::Error),
 }
 
 async fn dial(target: &Url, guard: &Guard<'_>) -> Result<TcpStream, Refusal> {
-    let reach = guard.check(target).map_err(Refusal::Policy)?;
+    let reach = guard.judge(target).map_err(Refusal::Policy)?;
     let port = target.port_or_known_default().unwrap_or_default();
     let host = target
         .host_str()
@@ -208,8 +239,12 @@ async fn dial(target: &Url, guard: &Guard<'_>) -> Result<TcpStream, Refusal> {
                 .map_err(Refusal::Network)?;
             let (near, far): (Vec<IpAddr>, Vec<IpAddr>) =
                 found.map(|it| it.ip()).partition(|it| reach.permits(*it));
-            if let (true, Some(address)) = (near.is_empty(), far.first()) {
-                return Err(Refusal::Policy(Guard::not_public(&host, *address, port)));
+            if let (true, Some(&address)) = (near.is_empty(), far.first()) {
+                return Err(Refusal::Policy(Refused::NotPublic {
+                    host,
+                    address,
+                    port,
+                }));
             }
             near
         }

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use glee_core::admit::Admitted;
 use glee_core::model::Exec;
@@ -17,8 +17,9 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use super::cage::Cage;
-use super::denied;
+use super::denied::{self, Denial, Granted};
 use super::entrypoint::Entrypoint;
+use super::guessed::from_words;
 use super::place::Place;
 use super::streams::{Captured, Collected, Streams};
 
@@ -38,6 +39,8 @@ pub(super) struct Finished {
     pub(super) stdout: Captured,
     pub(super) stderr: Captured,
     pub(super) answer: Captured,
+    /// What is known to have been refused.
+    pub(super) refused: Vec<Denial>,
 }
 
 pub(super) fn invalid(message: String) -> Failure {
@@ -56,16 +59,18 @@ pub(super) async fn run(
     call: &Admitted,
     cage: &Cage,
 ) -> Result<Finished, Failure> {
-    let timeout = job.timeout;
+    let (timeout, began) = (job.timeout, Instant::now());
     let (child, streams) = start(job, place, call, cage).await?;
     let (stop, collected) = streams.follow(until(&child, timeout, call), call).await;
-    conclude(stop, collected, call)
+    let refused = cage.refused(&child, &call.grant().network, began);
+    conclude(stop, collected, refused, call)
 }
 
 /// What became of a process, as the answer to its call.
 pub(super) fn conclude(
     stop: Stop,
     collected: Collected,
+    refused: Vec<Denial>,
     call: &Admitted,
 ) -> Result<Finished, Failure> {
     let name = &call.spec().name;
@@ -74,10 +79,12 @@ pub(super) fn conclude(
         stdout: collected.stdout,
         stderr: collected.stderr,
         answer: collected.answer,
+        refused,
     };
     let stopped = |failure: Failure, finished: &Finished| {
-        // What the tool said before it was stopped belongs to the answer.
-        failure
+        // What the tool said before it was stopped belongs to the answer, and what it was refused: perhaps it waited
+        // for that.
+        tell(failure, call, finished, Vec::new())
             .with("stdout", finished.stdout.shown(call))
             .with("stderr", finished.stderr.shown(call))
     };
@@ -264,12 +271,21 @@ pub(super) fn start_failure(tool: &str, err: StartError) -> Failure {
     Failure::new(kind, format!("`{tool}` could not be started: {err}"))
 }
 
-/// Adds what the sandbox seems to have refused, if the words of the program point to something.
-pub(super) fn teach(failure: Failure, call: &Admitted, said: &str) -> Failure {
-    let denied = denied::find(said, call.root(), call.grant());
-    match denied::hint(&denied) {
-        Some(hint) => failure.with("denied", denied).hint(hint),
+/// Adds what was refused, and what seems to have been if the words of the program point to something.
+pub(super) fn teach(failure: Failure, call: &Admitted, finished: &Finished, said: &str) -> Failure {
+    let guessed = from_words(said, call.root(), call.grant());
+    tell(failure, call, finished, guessed)
+}
+
+fn tell(failure: Failure, call: &Admitted, finished: &Finished, guessed: Vec<Denial>) -> Failure {
+    let denied = denied::told(&finished.refused, guessed, call.secrets());
+    let granted = Granted::of(call);
+    match denied.first() {
         None => failure,
+        Some(first) => {
+            let shown: Vec<Value> = denied.iter().map(|it| it.shown(granted)).collect();
+            failure.with("denied", shown).hint(first.sentence(granted))
+        }
     }
 }
 
@@ -288,7 +304,7 @@ pub(super) fn bad_exit(call: &Admitted, finished: &Finished) -> Failure {
         )
         .with("signal", signal),
     };
-    let failure = teach(failure, call, &finished.stderr.shown(call));
+    let failure = teach(failure, call, finished, &finished.stderr.shown(call));
     let failure = failure.with("stderr", Value::String(finished.stderr.shown(call)));
     match finished.stdout.bytes.is_empty() {
         true => failure,

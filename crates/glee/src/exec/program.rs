@@ -9,6 +9,7 @@ use glee_core::outcome::{Failure, FailureKind, Held, Truncated};
 use glee_sandbox::Exit;
 
 use super::cage::Cage;
+use super::denied::{self, Granted};
 use super::entrypoint::find_in;
 use super::place::{self, Place};
 use super::process::{self, Job, invalid};
@@ -34,6 +35,8 @@ pub(crate) struct Ended {
     pub(crate) duration: Duration,
     /// What was cut of both.
     pub(crate) truncated: Option<Truncated>,
+    /// What it was refused, in a line each, if it did not end well.
+    pub(crate) refused: Vec<String>,
 }
 
 /// A place to run programs in.
@@ -108,11 +111,20 @@ impl Cell<'_> {
         };
         let began = Instant::now();
         let finished = process::run(job, place, call, cage).await?;
+        let code = match finished.exit {
+            Exit::Code(code) => code,
+            Exit::Signal(signal) => 128 + signal,
+        };
+        let refused = match code {
+            0 => Vec::new(),
+            _ => denied::told(&finished.refused, Vec::new(), call.secrets()),
+        };
         Ok(Ended {
-            code: match finished.exit {
-                Exit::Code(code) => code,
-                Exit::Signal(signal) => 128 + signal,
-            },
+            code,
+            refused: refused
+                .iter()
+                .map(|it| it.sentence(Granted::of(call)))
+                .collect(),
             duration: began.elapsed(),
             truncated: both(finished.stdout.truncated(), finished.stderr.truncated()),
             stdout: text(&finished.stdout),

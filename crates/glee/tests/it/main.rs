@@ -13,6 +13,7 @@ mod builtins;
 mod bundles;
 mod cases;
 mod cli;
+mod denied;
 mod digest;
 mod docs;
 mod documents;

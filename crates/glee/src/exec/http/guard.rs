@@ -39,45 +39,74 @@ pub(super) struct NotPublic {
     pub(super) address: IpAddr,
 }
 
+/// Why a host may not be reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::exec) enum Refused {
+    NoHost,
+    /// The tool may reach none.
+    NoNetwork {
+        host: String,
+    },
+    /// It is not among the hosts of the tool.
+    NotListed {
+        host: String,
+        port: u16,
+    },
+    /// It is not among those the project allows.
+    NotAllowed {
+        host: String,
+        port: u16,
+    },
+    /// All of its addresses are out of reach.
+    NotPublic {
+        host: String,
+        address: IpAddr,
+        port: u16,
+    },
+}
+
 impl Guard<'_> {
     /// Judges the host of a URL by name, and by address where the host is written as one. What comes
     /// back is how far a connection for it may reach.
     pub(in crate::exec) fn check(&self, url: &Url) -> Result<Reach, Failure> {
-        let (host, literal) = host(url)?;
+        self.judge(url).map_err(|it| it.failure())
+    }
+
+    pub(in crate::exec) fn judge(&self, url: &Url) -> Result<Reach, Refused> {
+        let (host, literal) = host(url).ok_or(Refused::NoHost)?;
         let port = url.port_or_known_default().unwrap_or_default();
-        let listed = |entries: &[HostPattern]| {
-            entries.iter().any(|it| {
-                it.matches(&host, port) || literal.is_some_and(|ip| it.names_address(ip, port))
-            })
-        };
         let reach = match self.network {
-            Network::None => return Err(no_network(&host)),
-            Network::Hosts(entries) if !listed(entries) => return Err(not_listed(&host, port)),
+            Network::None => return Err(Refused::NoNetwork { host }),
+            Network::Hosts(entries) if !is_among(entries, &host, port) => {
+                return Err(Refused::NotListed { host, port });
+            }
             Network::Hosts(entries) => Reach::named_by(entries, port),
             Network::Public => Reach::Public,
         };
-        if self.allowed.is_some_and(|entries| !listed(entries)) {
-            return Err(not_allowed(&host, port));
+        if self
+            .allowed
+            .is_some_and(|entries| !is_among(entries, &host, port))
+        {
+            return Err(Refused::NotAllowed { host, port });
         }
         // The resolver is never asked about an address.
         match literal {
-            Some(address) if !reach.permits(address) => {
-                Err(NotPublic { host, address }.failure(port))
-            }
+            Some(address) if !reach.permits(address) => Err(Refused::NotPublic {
+                host,
+                address,
+                port,
+            }),
             _ => Ok(reach),
         }
     }
 }
 
-impl Guard<'_> {
-    /// The refusal of a name whose addresses are all out of reach.
-    pub(in crate::exec) fn not_public(host: &str, address: IpAddr, port: u16) -> Failure {
-        NotPublic {
-            host: host.to_owned(),
-            address,
-        }
-        .failure(port)
-    }
+/// Whether a host, by its name or as the address that it is, is among these.
+pub(in crate::exec) fn is_among(entries: &[HostPattern], host: &str, port: u16) -> bool {
+    let literal: Option<IpAddr> = host.parse().ok();
+    entries
+        .iter()
+        .any(|it| it.matches(host, port) || literal.is_some_and(|ip| it.names_address(ip, port)))
 }
 
 impl Reach {
@@ -120,44 +149,73 @@ impl NotPublic {
 
 /// The host as patterns know it, without brackets, and its address if it is written as one. The URL
 /// parser has already turned `0x7f.1` and its kin into plain addresses.
-fn host(url: &Url) -> Result<(String, Option<IpAddr>), Failure> {
-    match url.host() {
-        Some(Host::Domain(name)) => Ok((name.to_owned(), None)),
-        Some(Host::Ipv4(ip)) => Ok((ip.to_string(), Some(ip.into()))),
-        Some(Host::Ipv6(ip)) => Ok((ip.to_string(), Some(ip.into()))),
-        None => Err(super::invalid("the URL has no host")),
+fn host(url: &Url) -> Option<(String, Option<IpAddr>)> {
+    match url.host()? {
+        Host::Domain(name) => Some((name.to_owned(), None)),
+        Host::Ipv4(ip) => Some((ip.to_string(), Some(ip.into()))),
+        Host::Ipv6(ip) => Some((ip.to_string(), Some(ip.into()))),
     }
 }
 
-fn no_network(host: &str) -> Failure {
-    Failure::new(
-        FailureKind::HostNotAllowed,
-        format!("the tool has `network: false` and may not reach `{host}`"),
-    )
-    .hint(format!(
-        "list `{host}` under `permissions.network.hosts` to allow it"
-    ))
-    .with("host", host)
-}
+impl Refused {
+    fn failure(&self) -> Failure {
+        let refused = |host: &str, message: String, hint: String| {
+            Failure::new(FailureKind::HostNotAllowed, message)
+                .hint(hint)
+                .with("host", host)
+        };
+        match self {
+            Refused::NoHost => super::invalid("the URL has no host"),
+            Refused::NoNetwork { host } => refused(
+                host,
+                format!("the tool has `network: false` and may not reach `{host}`"),
+                format!("list `{host}` under `permissions.network.hosts` to allow it"),
+            ),
+            Refused::NotListed { host, port } => refused(
+                host,
+                format!("`{host}` on port {port} is not among the hosts of this tool"),
+                format!("add `{host}` to `permissions.network.hosts` to allow it"),
+            ),
+            Refused::NotAllowed { host, port } => refused(
+                host,
+                format!("`{host}` on port {port} is not among the hosts this project allows"),
+                format!("add `{host}` to `http.allowed_hosts` in `.glee/config.yml` to allow it"),
+            ),
+            Refused::NotPublic {
+                host,
+                address,
+                port,
+            } => NotPublic {
+                host: host.clone(),
+                address: *address,
+            }
+            .failure(*port),
+        }
+    }
 
-fn not_listed(host: &str, port: u16) -> Failure {
-    Failure::new(
-        FailureKind::HostNotAllowed,
-        format!("`{host}` on port {port} is not among the hosts of this tool"),
-    )
-    .hint(format!(
-        "add `{host}` to `permissions.network.hosts` to allow it"
-    ))
-    .with("host", host)
-}
+    pub(in crate::exec) fn host(&self) -> Option<&str> {
+        match self {
+            Refused::NoHost => None,
+            Refused::NoNetwork { host }
+            | Refused::NotListed { host, .. }
+            | Refused::NotAllowed { host, .. }
+            | Refused::NotPublic { host, .. } => Some(host),
+        }
+    }
 
-fn not_allowed(host: &str, port: u16) -> Failure {
-    Failure::new(
-        FailureKind::HostNotAllowed,
-        format!("`{host}` on port {port} is not among the hosts this project allows"),
-    )
-    .hint(format!(
-        "add `{host}` to `http.allowed_hosts` in `.glee/config.yml` to allow it"
-    ))
-    .with("host", host)
+    pub(in crate::exec) fn host_mut(&mut self) -> Option<&mut String> {
+        match self {
+            Refused::NoHost => None,
+            Refused::NoNetwork { host }
+            | Refused::NotListed { host, .. }
+            | Refused::NotAllowed { host, .. }
+            | Refused::NotPublic { host, .. } => Some(host),
+        }
+    }
+
+    /// In words for whoever was refused.
+    pub(in crate::exec) fn words(&self) -> String {
+        let Failure { message, hint, .. } = self.failure();
+        format!("{message}; {}", hint.unwrap_or_default())
+    }
 }

@@ -36,7 +36,7 @@ use auth::Credentials;
 use dial::{Clients, SystemLookup};
 pub(crate) use dial::{engine_client, own_client};
 pub(crate) use fetch::{Fetch, Fetched, Hosts, Others, is_listed, may_be_asked, parse};
-pub(super) use guard::Guard;
+pub(super) use guard::{Guard, Refused, is_among};
 use lost::Failed;
 use oauth::Tokens;
 use redirect::Hop;

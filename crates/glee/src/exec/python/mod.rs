@@ -152,7 +152,7 @@ fn answer(call: &Admitted, finished: &Finished) -> Result<Raw, Failure> {
         FailureKind::ExecutionError,
         format!("`{}` raised {said}", call.spec().name),
     );
-    Err(process::teach(failure, call, &said)
+    Err(process::teach(failure, call, finished, &said)
         .with("type", kind)
         .with("message", message)
         .with("traceback", text("traceback"))

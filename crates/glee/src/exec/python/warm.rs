@@ -95,15 +95,17 @@ impl Warm {
             },
         };
         let (fds, streams) = Streams::open(Vec::new(), Some(request)).map_err(no_pipe)?;
+        let began = Instant::now();
         if keeper.hand_over(fds).is_err() {
             // It died while it waited. A run of its own serves this call.
             return Ok(None);
         }
         let ((stop, again), collected) = streams.follow(keeper.serve(call), call).await;
+        let refused = cage.refused(&keeper.child, &call.grant().network, began);
         if again == Again::Yes {
             self.put(key, keeper);
         }
-        conclude(stop, collected, call).map(Some)
+        conclude(stop, collected, refused, call).map(Some)
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, Vec<Keeper>>> {
@@ -208,6 +210,7 @@ impl Keeper {
 
     /// Gives the interpreter the descriptors of a call.
     fn hand_over(&self, fds: Vec<OwnedFd>) -> io::Result<()> {
+        self.child.forget_refused();
         let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(6))];
         let mut rights = SendAncillaryBuffer::new(&mut space);

@@ -205,15 +205,25 @@ async fn exec(session: &Session, args: ExecArgs) -> anyhow::Result<Status> {
                     "exit_code": ran.code, "timed_out": ran.timed_out, "limit": ran.limit,
                     "sandbox": {"tier": ran.held.by, "missing": ran.held.missing},
                     "stdout": ran.stdout, "stderr": ran.stderr,
+                    "denied": ran.denied.iter().map(|it| &it.details).collect::<Vec<_>>(),
                 }))?;
-            } else if ran.timed_out {
+                return Ok(of_program(&ran));
+            }
+            if ran.timed_out {
                 print::error("the program was stopped at its deadline", None);
             } else if let Some(limit) = ran.limit {
                 print::error(&format!("the program exceeded its limit of {limit}"), None);
             }
-            Ok(Status::OfProgram(u8::try_from(ran.code).unwrap_or(u8::MAX)))
+            for it in &ran.denied {
+                print::note("denied", "33", &it.sentence);
+            }
+            Ok(of_program(&ran))
         }
     }
+}
+
+fn of_program(ran: &Ran) -> Status {
+    Status::OfProgram(u8::try_from(ran.code).unwrap_or(u8::MAX))
 }
 
 async fn probe(session: &Session, app: &App, tool: Option<&str>) -> anyhow::Result<Status> {

@@ -1,0 +1,128 @@
+//! What the proxy has refused, kept for the call that asked for it.
+//!
+//! Tools with the same hosts share a socket, and what one was refused is nobody else's business. The kernel tells which
+//! process connected, the bridge, and that leads to the launcher beside it, which serves one call at a time. What cannot
+//! be led back like that is told to nobody.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use glee_sandbox::launcher_behind;
+use tokio::net::UnixStream;
+
+use super::http::Refused;
+
+/// Most that are kept of one launcher, and of all; the oldest go first.
+const MOST: usize = 8;
+const MOST_OF_ALL: usize = 2048;
+/// No name of a host is longer.
+const LONGEST_NAME: usize = 253;
+
+#[derive(Default)]
+pub(super) struct Refusals {
+    kept: Mutex<VecDeque<Kept>>,
+}
+
+struct Kept {
+    launcher: u32,
+    /// When the connection was made on which it was asked for.
+    made: Instant,
+    refused: Refused,
+}
+
+impl Refusals {
+    pub(super) fn note(&self, client: &UnixStream, made: Instant, refused: Refused) {
+        if let Some(launcher) = launcher_behind(client) {
+            self.keep(launcher, made, refused);
+        }
+    }
+
+    fn keep(&self, launcher: u32, made: Instant, refused: Refused) {
+        if refused.host().is_none_or(|it| it.len() > LONGEST_NAME) {
+            return;
+        }
+        let mut kept = self.lock();
+        kept.retain(|it| it.launcher != launcher || it.refused != refused);
+        let of_launcher = |it: &Kept| it.launcher == launcher;
+        if kept.iter().filter(|it| of_launcher(it)).count() >= MOST
+            && let Some(oldest) = kept.iter().position(of_launcher)
+        {
+            kept.remove(oldest);
+        }
+        if kept.len() >= MOST_OF_ALL {
+            kept.pop_front();
+        }
+        kept.push_back(Kept {
+            launcher,
+            made,
+            refused,
+        });
+    }
+
+    /// What was refused on connections of a launcher that were made since its call began. What is older was asked for by
+    /// an earlier call, or beside another launcher that had this number.
+    pub(super) fn take(&self, launcher: u32, since: Instant) -> Vec<Refused> {
+        let mut taken = Vec::new();
+        self.lock().retain(|it| {
+            if it.launcher == launcher && it.made >= since {
+                taken.push(it.refused.clone());
+            }
+            it.launcher != launcher
+        });
+        taken
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Kept>> {
+        // What it holds is whole after every statement.
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn refused(port: u16) -> Refused {
+        Refused::NotListed {
+            host: "x.test".to_owned(),
+            port,
+        }
+    }
+
+    #[test]
+    fn each_launcher_has_its_own_and_a_call_what_is_not_older() {
+        let refusals = Refusals::default();
+        let began = Instant::now();
+        refusals.keep(1, began - Duration::from_millis(1), refused(1));
+        for port in [2, 3, 2] {
+            refusals.keep(1, began, refused(port));
+        }
+        refusals.keep(2, began, refused(4));
+        assert_eq!(refusals.take(1, began), [refused(3), refused(2)]);
+        assert_eq!(refusals.take(1, began), []);
+        assert_eq!(refusals.take(2, began), [refused(4)]);
+        assert!(refusals.lock().is_empty());
+    }
+
+    #[test]
+    fn a_flood_pushes_out_its_own_and_is_bounded() {
+        let refusals = Refusals::default();
+        let began = Instant::now();
+        refusals.keep(1, began, refused(1));
+        for port in 1..5000 {
+            refusals.keep(2, began, refused(port));
+        }
+        assert_eq!(refusals.take(1, began), [refused(1)]);
+        assert_eq!(refusals.take(2, began).len(), MOST);
+        for launcher in 1..5000 {
+            refusals.keep(launcher, began, refused(1));
+        }
+        assert_eq!(refusals.lock().len(), MOST_OF_ALL);
+        let host = "x".repeat(LONGEST_NAME + 1);
+        refusals.keep(7000, began, Refused::NotListed { host, port: 1 });
+        assert_eq!(refusals.take(7000, began), []);
+    }
+}
