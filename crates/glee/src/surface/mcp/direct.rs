@@ -122,7 +122,13 @@ impl Direct {
                 self.begin(id, params, peer.clone());
                 true
             }
-            None => message::taken_back(line).is_some_and(|it| self.takes_back(&it)),
+            None => {
+                if let Some(id) = message::taken_back(line) {
+                    self.take_back(&id);
+                }
+                // rmcp hears of it, too: it may have a call of this id from before hands were shaken.
+                false
+            }
         }
     }
 
@@ -160,13 +166,12 @@ impl Direct {
         }));
     }
 
-    fn takes_back(&self, id: &RequestId) -> bool {
+    fn take_back(&self, id: &RequestId) {
         let Some(tickets) = self.lock().remove(id) else {
-            return false;
+            return;
         };
         tickets.iter().for_each(|it| it.take_back());
         self.is_done.notify_one();
-        true
     }
 
     fn end(&self, ticket: &Arc<Ticket>) {

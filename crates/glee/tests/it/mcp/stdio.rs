@@ -265,6 +265,27 @@ fn calls_with_the_same_id_are_taken_back_together() {
     assert_eq!(pipes.receive()["id"], 2);
 }
 
+/// What is read together with the end of the handshake goes another way than what comes later.
+#[test]
+fn a_call_that_came_with_the_end_of_the_handshake_is_taken_back_too() {
+    let scene = scene();
+    let mut pipes = Pipes::start(&scene);
+    pipes.send(&initialize("2025-11-25"));
+    pipes.answer(&json!(0));
+    let first = unique();
+    let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    // In one piece.
+    pipes.send_bytes(format!("{initialized}\n{}\n", sleep(&first)).as_bytes());
+    eventually("the tool runs", || running(&first));
+    let second = sleeping(&mut pipes);
+    pipes.send(&json!({
+        "jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1},
+    }));
+    eventually("the tools are gone", || {
+        !running(&first) && !running(&second)
+    });
+}
+
 /// What a call says of itself is held to the same rules whichever way it goes.
 #[test]
 fn a_call_of_another_era_than_the_session_is_refused_as_any_request_is() {
@@ -309,12 +330,16 @@ fn a_killed_server_leaves_no_process() {
 /// Starts a call that would take ten minutes, and gives the word by which its process is found.
 fn sleeping(pipes: &mut Pipes) -> String {
     let seconds = unique();
-    pipes.send(&json!({
-        "jsonrpc": "2.0", "id": 1, "method": "tools/call",
-        "params": {"name": "sleep", "arguments": {"seconds": seconds}},
-    }));
+    pipes.send(&sleep(&seconds));
     eventually("the tool runs", || running(&seconds));
     seconds
+}
+
+fn sleep(seconds: &str) -> Value {
+    json!({
+        "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": {"name": "sleep", "arguments": {"seconds": seconds}},
+    })
 }
 
 /// Progress and log lines come before the answer, and only to who asked for them.
