@@ -21,7 +21,7 @@ use tokio::sync::oneshot::error::TryRecvError;
 use crate::store::journal;
 
 use super::desk::{Desk, Entry, OnDisk};
-use super::{Outwaited, Settings, Stage, Stuck};
+use super::{Outwaited, Settings, Stuck};
 
 /// How long a call waits for its record. It must be told within five seconds.
 const PATIENCE: Duration = Duration::from_secs(4);
@@ -34,7 +34,7 @@ const REST: Duration = Duration::from_millis(3);
 const MOST_AT_ONCE: usize = 256;
 /// Events that wait at once; when there are more, something hangs.
 const MOST_WAITING: usize = 4096;
-/// How many ends are recorded alone before one looks for company.
+/// How many events are recorded alone before one looks for company.
 const ALONE_FOR: usize = 256;
 const LONGEST_HOPE: usize = 8;
 /// How often one who finds somebody at it looks again. To leave the event to them takes longer than they do.
@@ -65,8 +65,8 @@ struct Shared {
     company: Company,
 }
 
-/// Whether other calls begin while one ends, so that whoever records the start writes for both. How it was the last
-/// times tells; now and then somebody waits for others to see whether it still is so.
+/// Whether other calls begin and end meanwhile, so that one writes for all. How it was the last times tells; now and
+/// then somebody waits for others to see whether it still is so.
 #[derive(Default)]
 struct Company {
     /// How often in a row nobody else need come before none is expected.
@@ -186,7 +186,7 @@ impl Writer {
             _ => return self.hand_in(entry)?.answer().await,
         };
         let who = Who { call, runtime };
-        if call.at == Stage::End && self.shared.company.is_expected() {
+        if self.shared.company.is_expected() {
             return self.write_in_company(entry, &who).await;
         }
         let entry = match self.shared.write_here(entry, &who) {
@@ -198,7 +198,7 @@ impl Writer {
         self.shared.see_to(handed, &who).await
     }
 
-    /// Whoever is about to record something does so first, and this with it.
+    /// Whoever is about to record something hands it in first; one of them writes all of it.
     async fn write_in_company(&self, entry: Entry, who: &Who) -> Result<(), String> {
         let mut handed = self.shared.hand_in(entry)?;
         let left = Left(&self.shared);
