@@ -246,6 +246,29 @@ fn what_only_looks_like_a_call_or_its_end_is_none() {
     );
     let asked = pipes.ask(json!(3), "notifications/cancelled", json!({"requestId": 1}));
     assert!(asked["error"].is_object(), "{asked}");
+    for more in [r#""id":null"#, r#""result":{}"#, r#""error":null"#] {
+        let params = r#""params":{"requestId":1}"#;
+        pipes.send_line(
+            format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled",{more},{params}}}"#)
+                .as_bytes(),
+        );
+        assert_eq!(pipes.receive()["error"]["code"], -32600, "{more}");
+    }
+    // A request that is an answer as well is neither.
+    for more in [
+        r#""result":{}"#,
+        r#""result":null"#,
+        r#""error":{"code":1,"message":""}"#,
+    ] {
+        let params = r#""params":{"name":"echo","arguments":{"text":"x"}}"#;
+        pipes.send_line(
+            format!(r#"{{"jsonrpc":"2.0","id":5,"method":"tools/call",{more},{params}}}"#)
+                .as_bytes(),
+        );
+        assert_eq!(pipes.receive()["error"]["code"], -32600, "{more}");
+    }
+    // So is what is no text, wherever in it.
+    pipes.send_line(b"{\"jsonrpc\":\"2.0\",\"id\":6,\"method\":\"tools/call\",\"more\":\"\xff\",\"params\":{\"name\":\"echo\",\"arguments\":{\"text\":\"x\"}}}");
     pipes.ask(json!(4), "ping", json!({}));
     assert!(running(&seconds), "it was taken back");
     assert!(!log().contains("name=echo"), "{}", log());
