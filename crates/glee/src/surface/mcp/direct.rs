@@ -117,13 +117,15 @@ impl Direct {
         let Some(peer) = self.peer.get() else {
             return false;
         };
-        match message::call(line) {
-            Some((id, params)) => {
-                self.begin(id, params, peer.clone());
-                true
-            }
-            None => message::taken_back(line).is_some_and(|it| self.takes_back(&it)),
+        if let Some((id, params)) = message::call(line) {
+            self.begin(id, params, peer.clone());
+            return true;
         }
+        // rmcp hears of it, too: the first calls may have come before it was known that hands were shaken.
+        if let Some(id) = message::taken_back(line) {
+            self.take_back(&id);
+        }
+        false
     }
 
     fn begin(
@@ -160,13 +162,10 @@ impl Direct {
         }));
     }
 
-    fn takes_back(&self, id: &RequestId) -> bool {
-        let Some(tickets) = self.lock().remove(id) else {
-            return false;
-        };
+    fn take_back(&self, id: &RequestId) {
+        let tickets = self.lock().remove(id).unwrap_or_default();
         tickets.iter().for_each(|it| it.take_back());
         self.is_done.notify_one();
-        true
     }
 
     fn end(&self, ticket: &Arc<Ticket>) {

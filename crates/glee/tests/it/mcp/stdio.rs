@@ -288,6 +288,34 @@ fn calls_with_the_same_id_are_taken_back_together() {
     assert_eq!(pipes.receive()["id"], 2);
 }
 
+/// Also when one of them came together with the handshake, and is seen to in another way for it.
+#[test]
+fn a_call_that_came_with_the_handshake_is_taken_back_with_its_namesake() {
+    let scene = scene();
+    let mut pipes = Pipes::start(&scene);
+    let both = [unique(), unique()];
+    let call = |seconds: &str| {
+        json!({
+            "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+            "params": {"name": "sleep", "arguments": {"seconds": seconds}},
+        })
+    };
+    let hello = [
+        initialize("2025-11-25"),
+        json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+        call(&both[0]),
+    ];
+    let hello: Vec<String> = hello.iter().map(Value::to_string).collect();
+    pipes.send_line(hello.join("\n").as_bytes());
+    eventually("the first runs", || running(&both[0]));
+    pipes.send(&call(&both[1]));
+    eventually("both run", || running(&both[1]));
+    pipes.send(&json!({
+        "jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1},
+    }));
+    eventually("the tools are gone", || !both.iter().any(|it| running(it)));
+}
+
 /// What a call says of itself is held to the same rules whichever way it goes.
 #[test]
 fn a_call_of_another_era_than_the_session_is_refused_as_any_request_is() {
