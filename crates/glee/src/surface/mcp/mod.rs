@@ -17,6 +17,7 @@ mod line;
 mod listed;
 mod message;
 mod meta;
+mod opening;
 mod outlet;
 mod prompt;
 mod resource;

@@ -99,6 +99,38 @@ fn an_unknown_method_is_answered() {
     assert_eq!(answer["error"]["code"], -32601, "{answer}");
 }
 
+/// A client may give up its probe before it says hello; and what nobody asked for is no hello.
+#[test]
+fn what_comes_before_the_first_word_is_survived() {
+    let scene = scene();
+    let early = [
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "probe"}}),
+        json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+        json!({"jsonrpc": "2.0", "method": "notifications/of/another/protocol"}),
+        json!({"jsonrpc": "2.0", "id": 1, "result": {}}),
+        json!({"jsonrpc": "2.0", "id": 1, "error": {"code": 1, "message": "no"}}),
+    ];
+    let mut legacy = Pipes::start(&scene);
+    let probe = legacy.ask(json!("probe"), "server/discover", modern(json!({})));
+    assert!(probe["result"].is_object(), "{probe}");
+    let mut stateless = Pipes::start(&scene);
+    for message in &early {
+        legacy.send(message);
+        stateless.send(message);
+    }
+    // This names a version that nobody knows, so it opens nothing.
+    let mut unknown = modern(json!({}));
+    unknown["_meta"]["io.modelcontextprotocol/protocolVersion"] = "2999-01-01".into();
+    let refused = stateless.ask(json!(2), "tools/list", unknown);
+    assert_eq!(refused["error"]["code"], -32022, "{refused}");
+    stateless.send(&early[0]);
+    let listed = stateless.ask(json!(3), "tools/list", modern(json!({})));
+    assert!(listed["result"]["tools"].is_array(), "{listed}");
+    legacy.send(&initialize("2025-11-25"));
+    let hello = legacy.answer(&json!(0));
+    assert!(hello["result"].is_object(), "{hello}");
+}
+
 #[test]
 fn an_unknown_tool_and_wrong_arguments_are_answered() {
     let scene = scene();
