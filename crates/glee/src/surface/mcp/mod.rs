@@ -15,6 +15,7 @@ mod direct;
 mod inlet;
 mod line;
 mod listed;
+mod malformed;
 mod message;
 mod meta;
 mod opening;
@@ -39,11 +40,11 @@ use glee_core::outcome::{Failure, FailureKind};
 use glee_core::port::Caller;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestParams,
-    CompleteResult, GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult,
-    Implementation, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
-    ListToolsResult, LoggingLevel, PaginatedRequestParams, ProtocolVersion,
+    CompleteResult, CustomRequest, CustomResult, GetPromptRequestParams, GetPromptResponse,
+    GetTaskParams, GetTaskResult, Implementation, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, LoggingLevel, PaginatedRequestParams, ProtocolVersion,
     ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
-    SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool,
+    SetLevelRequestMethod, SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool,
     UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
@@ -57,6 +58,7 @@ use crate::surface::principal::Principal;
 use crate::surface::turnstile::Turnstile;
 use crate::watch::Change;
 pub(super) use definition::all as definitions;
+use line::is_stateless;
 use listed::StandIn;
 use result::Shelf;
 use seal::Seals;
@@ -375,11 +377,23 @@ impl ServerHandler for Server {
         Ok(self.completions(&params))
     }
 
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        self.malformed(&request, &context)
+    }
+
     async fn set_level(
         &self,
         params: SetLevelRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
+        // Stateless clients say with each request what they want to hear.
+        if is_stateless(&context) {
+            return Err(ErrorData::method_not_found::<SetLevelRequestMethod>());
+        }
         *self.level.lock().unwrap_or_else(PoisonError::into_inner) = Some(params.level);
         Ok(())
     }

@@ -91,14 +91,6 @@ fn what_is_no_message_is_survived() {
     assert!(pong["result"].is_object(), "{pong}");
 }
 
-#[test]
-fn an_unknown_method_is_answered() {
-    let scene = scene();
-    let mut pipes = Pipes::open(&scene, "2025-11-25");
-    let answer = pipes.ask(json!(1), "no/such/method", json!({}));
-    assert_eq!(answer["error"]["code"], -32601, "{answer}");
-}
-
 /// A client may give up its probe before it says hello; and what nobody asked for is no hello.
 #[test]
 fn what_comes_before_the_first_word_is_survived() {
@@ -129,6 +121,71 @@ fn what_comes_before_the_first_word_is_survived() {
     legacy.send(&initialize("2025-11-25"));
     let hello = legacy.answer(&json!(0));
     assert!(hello["result"].is_object(), "{hello}");
+}
+
+#[test]
+fn an_unknown_method_is_answered() {
+    let scene = scene();
+    let mut pipes = Pipes::open(&scene, "2025-11-25");
+    let answer = pipes.ask(json!(1), "no/such/method", json!({}));
+    assert_eq!(answer["error"]["code"], -32601, "{answer}");
+}
+
+/// The method is known; it is what stands beside it that is not.
+#[test]
+fn what_is_wrong_with_a_request_is_told() {
+    let scene = scene();
+    let mut legacy = Pipes::open(&scene, "2025-11-25");
+    let mut stateless = Pipes::start(&scene);
+    let mut both = |method: &str, params: Value| {
+        let first = legacy.ask(json!(1), method, params.clone());
+        let second = stateless.ask(json!(1), method, modern(params));
+        [first, second]
+    };
+    for (method, params, why) in [
+        ("tools/call", json!({"arguments": {}}), "`name`"),
+        ("tools/call", json!({"name": 7}), "string"),
+        (
+            "tools/call",
+            json!({"name": "echo", "requestState": 7}),
+            "string",
+        ),
+        ("prompts/get", json!({}), "`name`"),
+        ("resources/read", json!({"uri": []}), "string"),
+    ] {
+        for answer in both(method, params) {
+            assert_eq!(answer["error"]["code"], -32602, "{method}: {answer}");
+            let message = answer["error"]["message"].as_str().unwrap();
+            assert!(
+                message.contains(method) && message.contains(why),
+                "{message}"
+            );
+        }
+    }
+    // Some models write JSON into a text. They must see what is wrong.
+    for (arguments, kind) in [(json!(r#"{"text": "x"}"#), "string"), (json!([]), "array")] {
+        let params = json!({"name": "echo", "arguments": arguments});
+        let [first, second] = both("tools/call", params);
+        let expected = format!(
+            "INVALID_INPUT: the arguments of `echo` are not valid: must be object, not {kind}"
+        );
+        for answer in [&first, &second] {
+            assert_eq!(answer["result"]["isError"], true, "{answer}");
+            assert_eq!(answer["result"]["content"][0]["text"], expected.as_str());
+        }
+        assert!(first["result"].get("resultType").is_none(), "{first}");
+        assert_eq!(second["result"]["resultType"], "complete");
+    }
+    let [first, second] = both("logging/setLevel", json!({"level": "loud"}));
+    assert_eq!(first["error"]["code"], -32602, "{first}");
+    // That is a method of the other era, whatever stands beside it.
+    assert_eq!(second["error"]["code"], -32601, "{second}");
+    let [first, second] = both("logging/setLevel", json!({"level": "debug"}));
+    assert!(first["result"].is_object(), "{first}");
+    assert_eq!(second["error"]["code"], -32601, "{second}");
+    let twice = br#"{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"echo","name":"sleep"}}"#;
+    legacy.send_line(twice);
+    assert_eq!(legacy.answer(&json!(9))["error"]["code"], -32602);
 }
 
 #[test]
