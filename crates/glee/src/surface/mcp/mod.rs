@@ -32,6 +32,7 @@ mod task;
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwapOption;
@@ -86,6 +87,8 @@ pub struct Server {
     level: Arc<Mutex<Option<LoggingLevel>>>,
     /// Resources that a client of the handshake era wants to hear about.
     subscribed: Arc<Mutex<HashSet<String>>>,
+    /// Whether a client of the handshake era is told of changes; it may say more than once that hands were shaken.
+    is_told: Arc<AtomicBool>,
     /// Whoever no surface has named: the one process at the other end of a pipe.
     otherwise: Principal,
 }
@@ -119,6 +122,7 @@ impl Server {
             }),
             level: Arc::default(),
             subscribed: Arc::default(),
+            is_told: Arc::default(),
             otherwise,
         }
     }
@@ -128,6 +132,7 @@ impl Server {
         Server {
             level: Arc::default(),
             subscribed: Arc::default(),
+            is_told: Arc::default(),
             ..self.clone()
         }
     }
@@ -237,11 +242,13 @@ impl ServerHandler for Server {
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         self.shared.sessions.begin(self, &context);
-        tokio::spawn(change::tell(
-            self.shared.changes.subscribe(),
-            context.peer,
-            self.subscribed.clone(),
-        ));
+        if !self.is_told.swap(true, Ordering::Relaxed) {
+            tokio::spawn(change::tell(
+                self.shared.changes.subscribe(),
+                context.peer,
+                self.subscribed.clone(),
+            ));
+        }
     }
 
     async fn list_tools(
@@ -337,6 +344,9 @@ impl ServerHandler for Server {
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         let mut subscribed = change::lock(&self.subscribed);
+        if params.uri.len() > change::LONGEST_URI {
+            return Err(ErrorData::invalid_params("the uri is too long", None));
+        }
         if subscribed.len() >= change::MOST_SUBSCRIBED {
             return Err(ErrorData::invalid_params("too many subscriptions", None));
         }
@@ -357,7 +367,12 @@ impl ServerHandler for Server {
         &self,
         requested: &SubscriptionFilter,
     ) -> Option<SubscriptionFilter> {
-        Some(requested.clone())
+        let mut accepted = requested.clone();
+        if let Some(uris) = &mut accepted.resource_subscriptions {
+            uris.retain(|it| it.len() <= change::LONGEST_URI);
+            uris.truncate(change::MOST_SUBSCRIBED);
+        }
+        Some(accepted)
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {

@@ -496,6 +496,63 @@ fn a_new_tool_is_told_of() {
     assert!(tools.iter().any(|it| it["name"] == "fresh"), "{listed}");
 }
 
+/// However often a client says that hands were shaken.
+#[test]
+fn a_change_is_told_once() {
+    let scene = scene();
+    let mut pipes = Pipes::open(&scene, "2025-11-25");
+    for _ in 0..5 {
+        pipes.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    }
+    pipes.ask(json!(1), "ping", json!({}));
+    let told = |pipes: &Pipes, word: &str| {
+        let echo = std::fs::read_to_string(scene.root.join(".glee/tools/echo/tool.yml")).unwrap();
+        let manifest = echo.replace("name: echo", &format!("name: {word}"));
+        scene.write(&format!(".glee/tools/{word}/tool.yml"), &manifest);
+        assert_eq!(
+            pipes.receive()["method"],
+            "notifications/tools/list_changed"
+        );
+    };
+    told(&pipes, "fresh");
+    // Whatever else is told of this change has come before the answer.
+    pipes.send(&json!({"jsonrpc": "2.0", "id": 2, "method": "ping"}));
+    assert_eq!(pipes.receive()["id"], 2);
+    told(&pipes, "fresher");
+}
+
+/// All that a client subscribes to is kept for it.
+#[test]
+fn only_so_much_is_subscribed_to() {
+    let scene = scene();
+    let mut pipes = Pipes::open(&scene, "2025-11-25");
+    let mut subscribe = |uri: String| {
+        let answer = pipes.ask(json!(1), "resources/subscribe", json!({"uri": uri}));
+        answer["error"]["code"].clone()
+    };
+    assert_eq!(subscribe(format!("x:{}", "y".repeat(5000))), -32602);
+    for at in 0..1000 {
+        assert!(subscribe(format!("x:{at}")).is_null());
+    }
+    assert_eq!(subscribe("x:more".into()), -32602);
+    let mut stateless = Pipes::start(&scene);
+    let uris: Vec<String> = (0..2000)
+        .map(|it| format!("x:{}", "y".repeat(3000 + it)))
+        .collect();
+    let wanted = json!({"notifications": {"resourceSubscriptions": uris}});
+    stateless.send(
+        &json!({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": modern(wanted)}),
+    );
+    let accepted = stateless.receive();
+    let kept = &accepted["params"]["notifications"]["resourceSubscriptions"];
+    assert_eq!(
+        kept.as_array().unwrap().len(),
+        1000,
+        "{}",
+        accepted["method"]
+    );
+}
+
 /// What fits into the pipe is in it, and the rest waits. An answer that comes meanwhile must not be what the
 /// rest waits for.
 #[test]
