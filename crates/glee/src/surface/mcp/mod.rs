@@ -275,12 +275,17 @@ impl ServerHandler for Server {
         if let Err(failure) = self.principal(&context).need(Scope::InvokeTool) {
             return Ok(result::error(&failure, &self.shelf(&caller)).into());
         }
+        let knows_links = knows_links(&context);
         // Whatever a request may come to is moved about, and copied, at its full size.
         let call = Box::pin(self.call(params, context));
-        answered(call, || {
+        let mut answer = answered(call, || {
             Ok(result::error(&broken(), &self.shelf(&caller)).into())
         })
-        .await
+        .await;
+        if let (false, Ok(CallToolResponse::Complete(result))) = (knows_links, &mut answer) {
+            result.content.iter_mut().for_each(result::spell_link);
+        }
+        answer
     }
 
     async fn list_prompts(
@@ -439,6 +444,12 @@ impl ServerHandler for Server {
         let desk = self.shared.desks.of(&self.caller(&context));
         desk.cancel_task(&params.task_id)
     }
+}
+
+/// Clients of the first revisions refuse an answer as a whole for a block that they do not know.
+fn knows_links(context: &RequestContext<RoleServer>) -> bool {
+    let version = context.protocol_version();
+    version.is_none_or(|it| it.as_str() >= ProtocolVersion::V_2025_06_18.as_str())
 }
 
 /// Lists come whole, so no cursor was ever given out.

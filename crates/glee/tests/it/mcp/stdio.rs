@@ -27,6 +27,22 @@ fn every_revision_is_spoken() {
 }
 
 /// Codex says no more than this.
+/// Its clients refuse an answer as a whole for one block that they do not know.
+#[test]
+fn the_first_revision_knows_no_links() {
+    let scene = scene();
+    scene.write(".glee/config.yml", "mcp: {result_bytes: 1000}");
+    for (version, kind) in [("2025-03-26", "text"), ("2025-06-18", "resource_link")] {
+        let mut pipes = Pipes::open(&scene, version);
+        let text = "x".repeat(2000);
+        let params = json!({"name": "echo", "arguments": {"text": text}});
+        let answer = pipes.ask(json!(1), "tools/call", params);
+        let link = &answer["result"]["content"][1];
+        assert_eq!(link["type"], kind, "{version}: {answer}");
+        assert!(link.to_string().contains("glee://results/"), "{link}");
+    }
+}
+
 #[test]
 fn codex_opens_with_2025_06_18() {
     let scene = scene();
