@@ -109,6 +109,22 @@ fn a_tool_that_is_not_listed_can_be_found_and_called() {
     }
 }
 
+/// Whoever asks for more than an answer may hold gets a page, not the two ends of one.
+#[test]
+fn a_list_is_no_longer_than_an_answer() {
+    let scene = scene(40, "mcp: {exposure: search, result_bytes: 2000}");
+    let mut pipes = Pipes::open(&scene, "2025-11-25");
+    for detail in ["signature", "full"] {
+        let args = json!({"detail": detail, "max_tokens": 100_000});
+        let page = call(&mut pipes, "glee_tools_list", args)["structuredContent"].clone();
+        let count = page["tools"].as_array().map_or(0, Vec::len);
+        assert!(count > 1 && page["next"].is_string(), "{detail}: {page}");
+    }
+    let args = json!({"query": "print", "k": 40, "max_tokens": 100_000});
+    let hits = call(&mut pipes, "glee_tools_search", args);
+    assert!(hits["structuredContent"]["tools"].is_array(), "{hits}");
+}
+
 #[test]
 fn hints_come_from_permissions() {
     let scene = Scene::new();
