@@ -24,8 +24,8 @@ use crate::config::Elicitation;
 
 /// What may take longer is rmcp's: it gives signs of life meanwhile, and whoever was cut off can come back.
 const SOON: Duration = Duration::from_secs(60);
-/// How often rmcp sees something of a session. It ends those that it hears nothing of for five minutes.
-const SEEN_EVERY: Duration = Duration::from_secs(30);
+/// How often rmcp sees something of a session. It ends those that it hears nothing of for a day.
+const SEEN_EVERY: Duration = Duration::from_secs(60 * 60);
 /// Notes that wait to be read.
 const MOST_WAITING: usize = 16;
 
