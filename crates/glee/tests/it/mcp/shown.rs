@@ -212,6 +212,21 @@ fn what_is_returned_fits_the_schema_that_was_shown() {
             "{type: array, items: {$ref: '#/$defs/row'}, $defs: {n: {type: integer}, row: {type: array, items: {$ref: '#/$defs/n'}}}}",
         ),
         ("nested", "[[], [[]]]", "{type: array, items: {$ref: '#'}}"),
+        (
+            "named",
+            "[1]",
+            "{$id: 'https://x.example/list', type: array, items: {$ref: '#/$defs/n'}, $defs: {n: {type: integer}}}",
+        ),
+        (
+            "partly",
+            "[[1], 2]",
+            "{type: array, prefixItems: [{$ref: '#/$defs/row'}, {$ref: '#/$defs/n'}], $defs: {n: {type: integer}, row: {$id: 'https://x.example/row', type: array, items: {$ref: '#/$defs/n'}, $defs: {n: {type: integer}}}}}",
+        ),
+        (
+            "dialect",
+            "[1]",
+            "{$schema: 'https://json-schema.org/draft/2020-12/schema', type: array}",
+        ),
         ("wrong", r#"{"b": 1}"#, "{type: object, required: [a]}"),
         ("cut", r#"{"a": "#, "{type: object, required: [a]}"),
     ] {
@@ -239,6 +254,9 @@ fn what_is_returned_fits_the_schema_that_was_shown() {
             true => assert!(structured.is_null(), "{result}"),
             false => {
                 assert!(jsonschema::is_valid(schema, structured), "{name}: {result}");
+                let is_root = schema.to_string().matches("$schema").count()
+                    == schema.get("$schema").iter().count();
+                assert!(is_root, "{schema}");
                 assert_eq!(result["content"][0]["text"], structured.to_string());
             }
         }
