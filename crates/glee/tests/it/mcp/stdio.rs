@@ -204,6 +204,33 @@ fn what_is_wrong_with_a_request_is_told() {
     assert_eq!(legacy.answer(&json!(9))["error"]["code"], -32602);
 }
 
+/// Also one that would be told what else is missing only after it had answered.
+#[test]
+fn nobody_is_asked_for_a_call_that_cannot_be_made() {
+    let scene = scene();
+    scene.write(
+        ".glee/tools/order/tool.yml",
+        "name: order\ndescription: Order\nkind: command\nversion: 1\n\
+         inputs: {schema: {type: object, required: [what, size, sort], properties: {sort: {type: string, description: Sort, default: black}, what: {type: string, description: What}, size: {type: string, description: Size}}}}\n\
+         elicit: [{size: {message: 'How large is ${what}?', fields: [size]}}]\noutputs: {format: text}\n\
+         exec: {command: {entrypoint: printf, args: ['%s %s', '${size}', '${what}']}}\n\
+         permissions: {network: false}\napproval: {required: false}\n",
+    );
+    let mut pipes = Pipes::start(&scene);
+    let mut order = |args: Value| {
+        let params = modern(json!({"name": "order", "arguments": args}));
+        pipes.ask(json!(1), "tools/call", params)["result"].clone()
+    };
+    let asked = order(json!({"what": "tea"}));
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    let refused = order(json!({}));
+    assert_eq!(refused["isError"], true, "{refused}");
+    assert!(
+        refused.to_string().contains("`what` is required"),
+        "{refused}"
+    );
+}
+
 #[test]
 fn an_unknown_tool_and_wrong_arguments_are_answered() {
     let scene = scene();
