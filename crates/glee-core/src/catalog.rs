@@ -1,7 +1,7 @@
 //! All tools, prompts and resources at one moment. A call takes the snapshot once and never locks; a
 //! change makes a new one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -22,6 +22,8 @@ pub struct Catalog(ArcSwap<Snapshot>);
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     tools: Shelf<ToolSpec>,
+    /// Tools among the broken whose document somebody took away: nothing of them is to be kept.
+    gone: BTreeSet<String>,
     /// Tools that there could be, and what to do to have them.
     absent: BTreeMap<String, String>,
     prompts: Shelf<Prompt>,
@@ -53,11 +55,12 @@ impl Catalog {
     }
 
     /// Replaces everything at once. What has a broken document now keeps its last good version, unless
-    /// an agent made it: what people approved is no longer what is there.
+    /// an agent made it: what people approved is no longer what is there. What has none any more is gone.
     pub fn replace(&self, mut next: Snapshot) {
         let before = self.snapshot();
-        let is_own = |it: &ToolSpec| !it.origin.is_agent();
-        next.tools.keep_last_good(&before.tools, is_own);
+        let gone = &next.gone;
+        let may_be_kept = |it: &ToolSpec| !it.origin.is_agent() && !gone.contains(&it.name);
+        next.tools.keep_last_good(&before.tools, may_be_kept);
         // Also its switch.
         let broken: Vec<String> = next.tools.broken.keys().cloned().collect();
         for member in broken.iter().filter_map(|it| before.place(it)) {
@@ -117,6 +120,12 @@ impl Snapshot {
 
     pub fn insert_broken(&mut self, name: String, reason: String) {
         self.tools.broken.insert(name, reason);
+    }
+
+    /// For a tool that has a place, and no document in it.
+    pub fn insert_gone(&mut self, name: String, reason: String) {
+        self.gone.insert(name.clone());
+        self.insert_broken(name, reason);
     }
 
     pub fn insert_prompt(&mut self, prompt: Prompt) {

@@ -63,13 +63,17 @@ pub enum Ask {
     Roots,
 }
 
-/// Asks, round by round, for what is missing, and puts the answers among the arguments.
+/// Asks, round by round, for what is missing, and puts the answers among the arguments. Nobody is bothered for a call
+/// that lacks something else: the check of its arguments says so.
 pub async fn elicit(
     rounds: &[Round],
     inputs: &Schema,
     args: &mut Map<String, Value>,
     party: &dyn Party,
 ) -> Result<(), Failure> {
+    if is_hopeless(rounds, inputs, args) {
+        return Ok(());
+    }
     for round in rounds {
         let asked = missing(round, inputs, args);
         if asked.is_empty() {
@@ -88,6 +92,17 @@ pub async fn elicit(
         }
     }
     Ok(())
+}
+
+/// Whether an input is required that is neither there nor asked for, and has no default.
+fn is_hopeless(rounds: &[Round], inputs: &Schema, args: &Map<String, Value>) -> bool {
+    let requests = rounds.iter().flat_map(|it| &it.0).map(|it| &it.1);
+    inputs.properties().any(|(name, schema)| {
+        inputs.requires(name)
+            && schema.get("default").is_none()
+            && !args.contains_key(name)
+            && !requests.clone().any(|it| it.fills().contains(name))
+    })
 }
 
 fn missing(round: &Round, inputs: &Schema, args: &Map<String, Value>) -> Vec<Asked> {

@@ -42,6 +42,9 @@ pub fn hash(text: &str) -> [u8; 32] {
     Sha256::digest(text).into()
 }
 
+/// The rule that a directory breaks without one.
+const NO_MANIFEST: &str = "no-manifest";
+
 /// So many manifests are read faster by one thread than by several.
 const FEW: usize = 32;
 
@@ -84,9 +87,12 @@ pub fn load(tools: &Path) -> io::Result<Vec<Document>> {
 pub fn snapshot(documents: Vec<Document>) -> Snapshot {
     let mut snapshot = Snapshot::default();
     for document in documents {
-        let error = document.error().map(|it| it.message.clone());
+        let error = document.error();
+        let is_gone = error.is_some_and(|it| it.rule == NO_MANIFEST);
+        let error = error.map(|it| it.message.clone());
         match (document.read.model, error) {
             (Some(spec), None) => snapshot.insert(spec),
+            (_, Some(error)) if is_gone => snapshot.insert_gone(document.directory, error),
             (_, error) => {
                 snapshot.insert_broken(
                     document.directory,
@@ -113,7 +119,7 @@ fn document(directory: &Path) -> Option<Document> {
         Err(err) => {
             let (rule, message) = match err.kind() {
                 io::ErrorKind::NotFound => {
-                    ("no-manifest", "the directory has no tool.yml".to_owned())
+                    (NO_MANIFEST, "the directory has no tool.yml".to_owned())
                 }
                 _ => ("unreadable", format!("the file {err}")),
             };

@@ -236,6 +236,17 @@ fn a_broken_document_keeps_the_last_good_one_and_is_told_once() {
     assert_eq!(stage.describes("a").unwrap(), "two");
 }
 
+/// Whatever else is left in its directory.
+#[test]
+fn a_tool_without_its_document_is_gone() {
+    let stage = Stage::set(&[(".glee/tools/a/tool.yml", &tool("a", "one")), SCRIPT]);
+    stage.scene.write(".glee/tools/a/notes.md", "how it works");
+    fs::remove_file(stage.path(".glee/tools/a/tool.yml")).unwrap();
+    let change = stage.wait("the tool is gone", |it| it.tools);
+    assert!(change.problems[0].contains("no tool.yml"), "{change:?}");
+    assert_eq!(stage.describes("a"), None);
+}
+
 #[test]
 fn a_file_is_not_read_while_it_is_written() {
     let stage = Stage::set(&[(".glee/prompts/p.yml", &prompt("one"))]);

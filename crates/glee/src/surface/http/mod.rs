@@ -22,7 +22,6 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware;
-use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpListener;
@@ -107,7 +106,7 @@ impl Bound {
                 None => Admission::Anyone(Principal::usual("anyone")),
             },
         );
-        let manager = Arc::new(LocalSessionManager::default());
+        let manager = Arc::new(sessions::manager());
         let sessions = Arc::new(Sessions::new(manager.clone(), server.clone()));
         // The guard has looked at Host and Origin; a second, different look would only confuse.
         let mut config = StreamableHttpServerConfig::default().disable_allowed_hosts();

@@ -57,7 +57,6 @@ pub(super) async fn answer(State(desk): State<Desk>, request: Request, next: Nex
     };
     match session.takes(parts, &body) {
         Taken::Call(call) => answered(*call).await,
-        Taken::Back => StatusCode::ACCEPTED.into_response(),
         Taken::Not(parts) => next.run(Request::from_parts(*parts, body.into())).await,
     }
 }

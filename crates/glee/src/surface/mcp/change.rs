@@ -14,6 +14,8 @@ use crate::watch::Change;
 
 /// Resources one client may want to hear about.
 pub(super) const MOST_SUBSCRIBED: usize = 1000;
+/// Longest of their URIs, in bytes: all are kept while their client is there.
+pub(super) const LONGEST_URI: usize = 4096;
 /// How often a quiet connection is looked at: whether it is still there.
 const LOOK: Duration = Duration::from_secs(60);
 

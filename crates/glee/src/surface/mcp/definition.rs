@@ -90,6 +90,13 @@ fn outputs(schema: &Value) -> Map<String, Value> {
         mut other => {
             move_references(&mut other);
             let mut wrapped = Map::new();
+            // It stands at a root only.
+            if let Some(dialect) = other
+                .as_object_mut()
+                .and_then(|it| it.shift_remove("$schema"))
+            {
+                wrapped.insert("$schema".into(), dialect);
+            }
             wrapped.insert("type".into(), "object".into());
             wrapped.insert("properties".into(), json!({"result": other}));
             wrapped.insert("required".into(), json!(["result"]));
@@ -98,9 +105,11 @@ fn outputs(schema: &Value) -> Map<String, Value> {
     }
 }
 
-/// References into a schema that now stands below `result` must lead there.
+/// References into a schema that now stands below `result` must lead there; those into one with a name of its own still
+/// do.
 fn move_references(schema: &mut Value) {
     match schema {
+        Value::Object(map) if map.get("$id").is_some_and(Value::is_string) => {}
         Value::Object(map) => {
             for (key, value) in map {
                 match value {

@@ -117,19 +117,15 @@ impl Direct {
         let Some(peer) = self.peer.get() else {
             return false;
         };
-        match message::call(line) {
-            Some((id, params)) => {
-                self.begin(id, params, peer.clone());
-                true
-            }
-            None => {
-                if let Some(id) = message::taken_back(line) {
-                    self.take_back(&id);
-                }
-                // rmcp hears of it, too: it may have a call of this id from before hands were shaken.
-                false
-            }
+        if let Some((id, params)) = message::call(line) {
+            self.begin(id, params, peer.clone());
+            return true;
         }
+        // rmcp hears of it, too: the first calls may have come before it was known that hands were shaken.
+        if let Some(id) = message::taken_back(line) {
+            self.take_back(&id);
+        }
+        false
     }
 
     fn begin(
@@ -167,9 +163,7 @@ impl Direct {
     }
 
     fn take_back(&self, id: &RequestId) {
-        let Some(tickets) = self.lock().remove(id) else {
-            return;
-        };
+        let tickets = self.lock().remove(id).unwrap_or_default();
         tickets.iter().for_each(|it| it.take_back());
         self.is_done.notify_one();
     }

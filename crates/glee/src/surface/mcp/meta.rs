@@ -29,6 +29,9 @@ const UUID: &str = "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$";
 /// Tokens a list or a search may take, unless the caller says otherwise.
 const BUDGET: u64 = 2000;
 
+/// What an answer of a list holds besides it, in bytes.
+const AROUND: usize = 400;
+
 struct MetaTool {
     name: &'static str,
     description: &'static str,
@@ -194,8 +197,8 @@ pub(super) fn answer(
     shelf: &Shelf<'_>,
 ) -> CallToolResult {
     let answer = match name {
-        LIST => Ok(list(args, shown)),
-        SEARCH => Ok(search(args, app, shown)),
+        LIST => Ok(list(args, shown, budget(args, shelf))),
+        SEARCH => Ok(search(args, app, shown, budget(args, shelf))),
         DESCRIBE => describe(args, shown),
         _ => read(args, shelf),
     };
@@ -205,7 +208,7 @@ pub(super) fn answer(
     }
 }
 
-fn list(args: &Map<String, Value>, shown: &Shown) -> Map<String, Value> {
+fn list(args: &Map<String, Value>, shown: &Shown, budget: usize) -> Map<String, Value> {
     let detail = args["detail"].as_str().unwrap_or_default();
     let tags: Vec<&str> = args
         .get("tags")
@@ -224,7 +227,7 @@ fn list(args: &Map<String, Value>, shown: &Shown) -> Map<String, Value> {
         })
         .filter(|it| after.is_none_or(|after| it.spec.name.as_str() > after))
         .collect();
-    let mut left = budget(args);
+    let mut left = budget;
     let mut lines = Vec::new();
     for entry in &wanted {
         let line = match detail {
@@ -255,10 +258,15 @@ fn list(args: &Map<String, Value>, shown: &Shown) -> Map<String, Value> {
     out
 }
 
-fn search(args: &Map<String, Value>, app: &App, shown: &Shown) -> Map<String, Value> {
+fn search(
+    args: &Map<String, Value>,
+    app: &App,
+    shown: &Shown,
+    budget: usize,
+) -> Map<String, Value> {
     let query = args["query"].as_str().unwrap_or_default();
     let most = args["k"].as_f64().unwrap_or(5.0) as usize;
-    let mut left = budget(args);
+    let mut left = budget;
     let mut tools = Vec::new();
     for hit in app.search(query, None, most, Listed::Usable) {
         let Some(entry) = shown.find(&hit.member.name) else {
@@ -287,8 +295,11 @@ fn search(args: &Map<String, Value>, app: &App, shown: &Shown) -> Map<String, Va
     out
 }
 
-fn budget(args: &Map<String, Value>) -> usize {
-    args["max_tokens"].as_f64().map_or(BUDGET, |it| it as u64) as usize
+/// In tokens. An answer that is too large to be given whole would be of no use: its next page is better.
+fn budget(args: &Map<String, Value>, shelf: &Shelf<'_>) -> usize {
+    let wanted = args["max_tokens"].as_f64().map_or(BUDGET, |it| it as u64) as usize;
+    // A token is four bytes, and a comma may follow on each; what stands around the list takes some more.
+    wanted.min(shelf.largest.saturating_sub(AROUND) / 5)
 }
 
 fn cost(value: &Value) -> usize {

@@ -15,8 +15,10 @@ mod direct;
 mod inlet;
 mod line;
 mod listed;
+mod malformed;
 mod message;
 mod meta;
+mod opening;
 mod outlet;
 mod prompt;
 mod resource;
@@ -30,6 +32,7 @@ mod task;
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwapOption;
@@ -38,11 +41,11 @@ use glee_core::outcome::{Failure, FailureKind};
 use glee_core::port::Caller;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestParams,
-    CompleteResult, GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult,
-    Implementation, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
-    ListToolsResult, LoggingLevel, PaginatedRequestParams, ProtocolVersion,
+    CompleteResult, CustomRequest, CustomResult, GetPromptRequestParams, GetPromptResponse,
+    GetTaskParams, GetTaskResult, Implementation, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, LoggingLevel, PaginatedRequestParams, ProtocolVersion,
     ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
-    SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool,
+    SetLevelRequestMethod, SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool,
     UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
@@ -56,6 +59,7 @@ use crate::surface::principal::Principal;
 use crate::surface::turnstile::Turnstile;
 use crate::watch::Change;
 pub(super) use definition::all as definitions;
+use line::is_stateless;
 use listed::StandIn;
 use result::Shelf;
 use seal::Seals;
@@ -83,6 +87,8 @@ pub struct Server {
     level: Arc<Mutex<Option<LoggingLevel>>>,
     /// Resources that a client of the handshake era wants to hear about.
     subscribed: Arc<Mutex<HashSet<String>>>,
+    /// Whether a client of the handshake era is told of changes; it may say more than once that hands were shaken.
+    is_told: Arc<AtomicBool>,
     /// Whoever no surface has named: the one process at the other end of a pipe.
     otherwise: Principal,
 }
@@ -116,6 +122,7 @@ impl Server {
             }),
             level: Arc::default(),
             subscribed: Arc::default(),
+            is_told: Arc::default(),
             otherwise,
         }
     }
@@ -125,6 +132,7 @@ impl Server {
         Server {
             level: Arc::default(),
             subscribed: Arc::default(),
+            is_told: Arc::default(),
             ..self.clone()
         }
     }
@@ -234,11 +242,13 @@ impl ServerHandler for Server {
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         self.shared.sessions.begin(self, &context);
-        tokio::spawn(change::tell(
-            self.shared.changes.subscribe(),
-            context.peer,
-            self.subscribed.clone(),
-        ));
+        if !self.is_told.swap(true, Ordering::Relaxed) {
+            tokio::spawn(change::tell(
+                self.shared.changes.subscribe(),
+                context.peer,
+                self.subscribed.clone(),
+            ));
+        }
     }
 
     async fn list_tools(
@@ -265,12 +275,17 @@ impl ServerHandler for Server {
         if let Err(failure) = self.principal(&context).need(Scope::InvokeTool) {
             return Ok(result::error(&failure, &self.shelf(&caller)).into());
         }
+        let knows_links = knows_links(&context);
         // Whatever a request may come to is moved about, and copied, at its full size.
         let call = Box::pin(self.call(params, context));
-        answered(call, || {
+        let mut answer = answered(call, || {
             Ok(result::error(&broken(), &self.shelf(&caller)).into())
         })
-        .await
+        .await;
+        if let (false, Ok(CallToolResponse::Complete(result))) = (knows_links, &mut answer) {
+            result.content.iter_mut().for_each(result::spell_link);
+        }
+        answer
     }
 
     async fn list_prompts(
@@ -334,6 +349,9 @@ impl ServerHandler for Server {
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         let mut subscribed = change::lock(&self.subscribed);
+        if params.uri.len() > change::LONGEST_URI {
+            return Err(ErrorData::invalid_params("the uri is too long", None));
+        }
         if subscribed.len() >= change::MOST_SUBSCRIBED {
             return Err(ErrorData::invalid_params("too many subscriptions", None));
         }
@@ -354,7 +372,12 @@ impl ServerHandler for Server {
         &self,
         requested: &SubscriptionFilter,
     ) -> Option<SubscriptionFilter> {
-        Some(requested.clone())
+        let mut accepted = requested.clone();
+        if let Some(uris) = &mut accepted.resource_subscriptions {
+            uris.retain(|it| it.len() <= change::LONGEST_URI);
+            uris.truncate(change::MOST_SUBSCRIBED);
+        }
+        Some(accepted)
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
@@ -374,11 +397,23 @@ impl ServerHandler for Server {
         Ok(self.completions(&params))
     }
 
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        self.malformed(&request, &context)
+    }
+
     async fn set_level(
         &self,
         params: SetLevelRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
+        // Stateless clients say with each request what they want to hear.
+        if is_stateless(&context) {
+            return Err(ErrorData::method_not_found::<SetLevelRequestMethod>());
+        }
         *self.level.lock().unwrap_or_else(PoisonError::into_inner) = Some(params.level);
         Ok(())
     }
@@ -409,6 +444,12 @@ impl ServerHandler for Server {
         let desk = self.shared.desks.of(&self.caller(&context));
         desk.cancel_task(&params.task_id)
     }
+}
+
+/// Clients of the first revisions refuse an answer as a whole for a block that they do not know.
+fn knows_links(context: &RequestContext<RoleServer>) -> bool {
+    let version = context.protocol_version();
+    version.is_none_or(|it| it.as_str() >= ProtocolVersion::V_2025_06_18.as_str())
 }
 
 /// Lists come whole, so no cursor was ever given out.

@@ -11,7 +11,7 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 
-use super::{Server, protocol, result, seal};
+use super::{Server, knows_links, protocol, result, seal};
 
 pub(super) fn definition(prompt: &Prompt) -> Definition {
     let arguments = prompt.arguments.iter().map(|it| {
@@ -41,7 +41,7 @@ impl Server {
         params: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        let caller = self.caller(&context);
+        let (caller, knows_links) = (self.caller(&context), knows_links(&context));
         let snapshot = self.shared.app.tools();
         let prompt = snapshot.find_prompt(&params.name).map_err(protocol)?;
         let args = params.arguments.unwrap_or_default();
@@ -61,7 +61,11 @@ impl Server {
                     Role::User => Speaker::User,
                     Role::Assistant => Speaker::Assistant,
                 };
-                PromptMessage::new(speaker, result::block(block))
+                let mut block = result::block(block);
+                if !knows_links {
+                    result::spell_link(&mut block);
+                }
+                PromptMessage::new(speaker, block)
             });
         let description = visible(&prompt.description);
         Ok(GetPromptResult::new(messages.collect())

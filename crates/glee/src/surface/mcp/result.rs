@@ -159,6 +159,13 @@ pub(super) fn block(block: Block) -> ContentBlock {
     }
 }
 
+/// A link in words, for clients that know no links.
+pub(super) fn spell_link(block: &mut ContentBlock) {
+    if let ContentBlock::ResourceLink(link) = block {
+        *block = ContentBlock::text(format!("{}: {}", link.name, link.uri));
+    }
+}
+
 /// An object as structured content and as text, when it is not too large.
 pub(super) fn whole_or_large(
     structured: Map<String, Value>,

@@ -24,8 +24,8 @@ use crate::config::Elicitation;
 
 /// What may take longer is rmcp's: it gives signs of life meanwhile, and whoever was cut off can come back.
 const SOON: Duration = Duration::from_secs(60);
-/// How often rmcp sees something of a session. It ends those that it hears nothing of for five minutes.
-const SEEN_EVERY: Duration = Duration::from_secs(30);
+/// How often rmcp sees something of a session. It ends those that it hears nothing of for a day.
+const SEEN_EVERY: Duration = Duration::from_secs(60 * 60);
 /// Notes that wait to be read.
 const MOST_WAITING: usize = 16;
 
@@ -46,8 +46,6 @@ pub(in crate::surface) struct Session {
 /// What becomes of a message.
 pub(in crate::surface) enum Taken {
     Call(Box<Call>),
-    /// It takes a call back.
-    Back,
     /// It is rmcp's.
     Not(Box<Parts>),
 }
@@ -120,11 +118,10 @@ pub(in crate::surface) fn id(headers: &HeaderMap) -> Option<&str> {
 
 impl Session {
     pub(in crate::surface) fn takes(self: Arc<Self>, parts: Parts, body: &[u8]) -> Taken {
-        if let Some(id) = message::taken_back(body)
-            && let Some(calls) = lock(&self.under_way).remove(&id)
-        {
+        // rmcp hears of it, too: it may see to another call under the same id.
+        if let Some(id) = message::taken_back(body) {
+            let calls = lock(&self.under_way).remove(&id).unwrap_or_default();
             calls.iter().for_each(CancellationToken::cancel);
-            return Taken::Back;
         }
         let call = message::call(body).filter(|(_, params)| self.is_plain(params));
         let Some((id, params)) = call.filter(|_| self.seen_lately()) else {

@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use rmcp::ServiceExt;
 use rmcp::service::ServerInitializeError;
+use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::io::stdio_pipes;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::Server;
 use super::direct::Direct;
 use super::inlet::Inlet;
+use super::opening::Opening;
 use super::outlet::Outlet;
 use crate::app::App;
 use crate::surface::principal::Principal;
@@ -44,7 +46,8 @@ where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    let running = match server.serve((from, to)).await {
+    let transport = Opening::new(AsyncRwTransport::new_server(from, to));
+    let running = match server.serve(transport).await {
         Ok(running) => running,
         // A client that goes before it has said hello leaves nothing undone.
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),

@@ -27,6 +27,22 @@ fn every_revision_is_spoken() {
 }
 
 /// Codex says no more than this.
+/// Its clients refuse an answer as a whole for one block that they do not know.
+#[test]
+fn the_first_revision_knows_no_links() {
+    let scene = scene();
+    scene.write(".glee/config.yml", "mcp: {result_bytes: 1000}");
+    for (version, kind) in [("2025-03-26", "text"), ("2025-06-18", "resource_link")] {
+        let mut pipes = Pipes::open(&scene, version);
+        let text = "x".repeat(2000);
+        let params = json!({"name": "echo", "arguments": {"text": text}});
+        let answer = pipes.ask(json!(1), "tools/call", params);
+        let link = &answer["result"]["content"][1];
+        assert_eq!(link["type"], kind, "{version}: {answer}");
+        assert!(link.to_string().contains("glee://results/"), "{link}");
+    }
+}
+
 #[test]
 fn codex_opens_with_2025_06_18() {
     let scene = scene();
@@ -91,12 +107,128 @@ fn what_is_no_message_is_survived() {
     assert!(pong["result"].is_object(), "{pong}");
 }
 
+/// A client may give up its probe before it says hello; and what nobody asked for is no hello.
+#[test]
+fn what_comes_before_the_first_word_is_survived() {
+    let scene = scene();
+    let early = [
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "probe"}}),
+        json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+        json!({"jsonrpc": "2.0", "method": "notifications/of/another/protocol"}),
+        json!({"jsonrpc": "2.0", "id": 1, "result": {}}),
+        json!({"jsonrpc": "2.0", "id": 1, "error": {"code": 1, "message": "no"}}),
+    ];
+    let mut legacy = Pipes::start(&scene);
+    let probe = legacy.ask(json!("probe"), "server/discover", modern(json!({})));
+    assert!(probe["result"].is_object(), "{probe}");
+    let mut stateless = Pipes::start(&scene);
+    for message in &early {
+        legacy.send(message);
+        stateless.send(message);
+    }
+    // This names a version that nobody knows, so it opens nothing.
+    let mut unknown = modern(json!({}));
+    unknown["_meta"]["io.modelcontextprotocol/protocolVersion"] = "2999-01-01".into();
+    let refused = stateless.ask(json!(2), "tools/list", unknown);
+    assert_eq!(refused["error"]["code"], -32022, "{refused}");
+    stateless.send(&early[0]);
+    let listed = stateless.ask(json!(3), "tools/list", modern(json!({})));
+    assert!(listed["result"]["tools"].is_array(), "{listed}");
+    legacy.send(&initialize("2025-11-25"));
+    let hello = legacy.answer(&json!(0));
+    assert!(hello["result"].is_object(), "{hello}");
+}
+
 #[test]
 fn an_unknown_method_is_answered() {
     let scene = scene();
     let mut pipes = Pipes::open(&scene, "2025-11-25");
     let answer = pipes.ask(json!(1), "no/such/method", json!({}));
     assert_eq!(answer["error"]["code"], -32601, "{answer}");
+}
+
+/// The method is known; it is what stands beside it that is not.
+#[test]
+fn what_is_wrong_with_a_request_is_told() {
+    let scene = scene();
+    let mut legacy = Pipes::open(&scene, "2025-11-25");
+    let mut stateless = Pipes::start(&scene);
+    let mut both = |method: &str, params: Value| {
+        let first = legacy.ask(json!(1), method, params.clone());
+        let second = stateless.ask(json!(1), method, modern(params));
+        [first, second]
+    };
+    for (method, params, why) in [
+        ("tools/call", json!({"arguments": {}}), "`name`"),
+        ("tools/call", json!({"name": 7}), "string"),
+        (
+            "tools/call",
+            json!({"name": "echo", "requestState": 7}),
+            "string",
+        ),
+        ("prompts/get", json!({}), "`name`"),
+        ("resources/read", json!({"uri": []}), "string"),
+    ] {
+        for answer in both(method, params) {
+            assert_eq!(answer["error"]["code"], -32602, "{method}: {answer}");
+            let message = answer["error"]["message"].as_str().unwrap();
+            assert!(
+                message.contains(method) && message.contains(why),
+                "{message}"
+            );
+        }
+    }
+    // Some models write JSON into a text. They must see what is wrong.
+    for (arguments, kind) in [(json!(r#"{"text": "x"}"#), "string"), (json!([]), "array")] {
+        let params = json!({"name": "echo", "arguments": arguments});
+        let [first, second] = both("tools/call", params);
+        let expected = format!(
+            "INVALID_INPUT: the arguments of `echo` are not valid: must be object, not {kind}"
+        );
+        for answer in [&first, &second] {
+            assert_eq!(answer["result"]["isError"], true, "{answer}");
+            assert_eq!(answer["result"]["content"][0]["text"], expected.as_str());
+        }
+        assert!(first["result"].get("resultType").is_none(), "{first}");
+        assert_eq!(second["result"]["resultType"], "complete");
+    }
+    let [first, second] = both("logging/setLevel", json!({"level": "loud"}));
+    assert_eq!(first["error"]["code"], -32602, "{first}");
+    // That is a method of the other era, whatever stands beside it.
+    assert_eq!(second["error"]["code"], -32601, "{second}");
+    let [first, second] = both("logging/setLevel", json!({"level": "debug"}));
+    assert!(first["result"].is_object(), "{first}");
+    assert_eq!(second["error"]["code"], -32601, "{second}");
+    let twice = br#"{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"echo","name":"sleep"}}"#;
+    legacy.send_line(twice);
+    assert_eq!(legacy.answer(&json!(9))["error"]["code"], -32602);
+}
+
+/// Also one that would be told what else is missing only after it had answered.
+#[test]
+fn nobody_is_asked_for_a_call_that_cannot_be_made() {
+    let scene = scene();
+    scene.write(
+        ".glee/tools/order/tool.yml",
+        "name: order\ndescription: Order\nkind: command\nversion: 1\n\
+         inputs: {schema: {type: object, required: [what, size, sort], properties: {sort: {type: string, description: Sort, default: black}, what: {type: string, description: What}, size: {type: string, description: Size}}}}\n\
+         elicit: [{size: {message: 'How large is ${what}?', fields: [size]}}]\noutputs: {format: text}\n\
+         exec: {command: {entrypoint: printf, args: ['%s %s', '${size}', '${what}']}}\n\
+         permissions: {network: false}\napproval: {required: false}\n",
+    );
+    let mut pipes = Pipes::start(&scene);
+    let mut order = |args: Value| {
+        let params = modern(json!({"name": "order", "arguments": args}));
+        pipes.ask(json!(1), "tools/call", params)["result"].clone()
+    };
+    let asked = order(json!({"what": "tea"}));
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    let refused = order(json!({}));
+    assert_eq!(refused["isError"], true, "{refused}");
+    assert!(
+        refused.to_string().contains("`what` is required"),
+        "{refused}"
+    );
 }
 
 #[test]
@@ -246,6 +378,29 @@ fn what_only_looks_like_a_call_or_its_end_is_none() {
     );
     let asked = pipes.ask(json!(3), "notifications/cancelled", json!({"requestId": 1}));
     assert!(asked["error"].is_object(), "{asked}");
+    for more in [r#""id":null"#, r#""result":{}"#, r#""error":null"#] {
+        let params = r#""params":{"requestId":1}"#;
+        pipes.send_line(
+            format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled",{more},{params}}}"#)
+                .as_bytes(),
+        );
+        assert_eq!(pipes.receive()["error"]["code"], -32600, "{more}");
+    }
+    // A request that is an answer as well is neither.
+    for more in [
+        r#""result":{}"#,
+        r#""result":null"#,
+        r#""error":{"code":1,"message":""}"#,
+    ] {
+        let params = r#""params":{"name":"echo","arguments":{"text":"x"}}"#;
+        pipes.send_line(
+            format!(r#"{{"jsonrpc":"2.0","id":5,"method":"tools/call",{more},{params}}}"#)
+                .as_bytes(),
+        );
+        assert_eq!(pipes.receive()["error"]["code"], -32600, "{more}");
+    }
+    // So is what is no text, wherever in it.
+    pipes.send_line(b"{\"jsonrpc\":\"2.0\",\"id\":6,\"method\":\"tools/call\",\"more\":\"\xff\",\"params\":{\"name\":\"echo\",\"arguments\":{\"text\":\"x\"}}}");
     pipes.ask(json!(4), "ping", json!({}));
     assert!(running(&seconds), "it was taken back");
     assert!(!log().contains("name=echo"), "{}", log());
@@ -379,6 +534,63 @@ fn a_new_tool_is_told_of() {
     let listed = pipes.ask(json!(1), "tools/list", json!({}));
     let tools = listed["result"]["tools"].as_array().unwrap();
     assert!(tools.iter().any(|it| it["name"] == "fresh"), "{listed}");
+}
+
+/// However often a client says that hands were shaken.
+#[test]
+fn a_change_is_told_once() {
+    let scene = scene();
+    let mut pipes = Pipes::open(&scene, "2025-11-25");
+    for _ in 0..5 {
+        pipes.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    }
+    pipes.ask(json!(1), "ping", json!({}));
+    let told = |pipes: &Pipes, word: &str| {
+        let echo = std::fs::read_to_string(scene.root.join(".glee/tools/echo/tool.yml")).unwrap();
+        let manifest = echo.replace("name: echo", &format!("name: {word}"));
+        scene.write(&format!(".glee/tools/{word}/tool.yml"), &manifest);
+        assert_eq!(
+            pipes.receive()["method"],
+            "notifications/tools/list_changed"
+        );
+    };
+    told(&pipes, "fresh");
+    // Whatever else is told of this change has come before the answer.
+    pipes.send(&json!({"jsonrpc": "2.0", "id": 2, "method": "ping"}));
+    assert_eq!(pipes.receive()["id"], 2);
+    told(&pipes, "fresher");
+}
+
+/// All that a client subscribes to is kept for it.
+#[test]
+fn only_so_much_is_subscribed_to() {
+    let scene = scene();
+    let mut pipes = Pipes::open(&scene, "2025-11-25");
+    let mut subscribe = |uri: String| {
+        let answer = pipes.ask(json!(1), "resources/subscribe", json!({"uri": uri}));
+        answer["error"]["code"].clone()
+    };
+    assert_eq!(subscribe(format!("x:{}", "y".repeat(5000))), -32602);
+    for at in 0..1000 {
+        assert!(subscribe(format!("x:{at}")).is_null());
+    }
+    assert_eq!(subscribe("x:more".into()), -32602);
+    let mut stateless = Pipes::start(&scene);
+    let uris: Vec<String> = (0..2000)
+        .map(|it| format!("x:{}", "y".repeat(3000 + it)))
+        .collect();
+    let wanted = json!({"notifications": {"resourceSubscriptions": uris}});
+    stateless.send(
+        &json!({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": modern(wanted)}),
+    );
+    let accepted = stateless.receive();
+    let kept = &accepted["params"]["notifications"]["resourceSubscriptions"];
+    assert_eq!(
+        kept.as_array().unwrap().len(),
+        1000,
+        "{}",
+        accepted["method"]
+    );
 }
 
 /// What fits into the pipe is in it, and the rest waits. An answer that comes meanwhile must not be what the

@@ -1,5 +1,6 @@
 //! The clients glee knows, and where each keeps its list of servers.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -66,36 +67,34 @@ impl Client {
     }
 
     pub(super) fn config(self, place: Place, root: &Path) -> anyhow::Result<PathBuf> {
-        let (base, path) = match place {
-            Place::Project => (
-                root.to_owned(),
-                match self {
-                    Client::Claude => ".mcp.json",
-                    Client::Codex => ".codex/config.toml",
-                    Client::Gemini => ".gemini/settings.json",
-                    Client::Cursor => ".cursor/mcp.json",
-                    Client::Vscode => ".vscode/mcp.json",
-                },
-            ),
-            Place::User => {
-                let home = std::env::var_os("HOME").context("HOME is not set")?;
-                let moved = std::env::var_os("CODEX_HOME").filter(|_| self == Client::Codex);
-                match moved {
-                    Some(codex) => (PathBuf::from(codex), "config.toml"),
-                    None => (
-                        PathBuf::from(home),
-                        match self {
-                            Client::Claude => ".claude.json",
-                            Client::Codex => ".codex/config.toml",
-                            Client::Gemini => ".gemini/settings.json",
-                            Client::Cursor => ".cursor/mcp.json",
-                            Client::Vscode => ".config/Code/User/mcp.json",
-                        },
-                    ),
-                }
-            }
+        match place {
+            Place::Project => Ok(root.join(match self {
+                Client::Claude => ".mcp.json",
+                Client::Codex => ".codex/config.toml",
+                Client::Gemini => ".gemini/settings.json",
+                Client::Cursor => ".cursor/mcp.json",
+                Client::Vscode => ".vscode/mcp.json",
+            })),
+            Place::User => self
+                .own_config(|name| std::env::var_os(name).filter(|it| !it.is_empty()))
+                .context("HOME is not set"),
+        }
+    }
+
+    /// Some look elsewhere when they are told to.
+    fn own_config(self, told: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+        let (moved, home, file) = match self {
+            Client::Claude => (Some("CLAUDE_CONFIG_DIR"), "", ".claude.json"),
+            Client::Codex => (Some("CODEX_HOME"), ".codex", "config.toml"),
+            Client::Gemini => (None, ".gemini", "settings.json"),
+            Client::Cursor => (None, ".cursor", "mcp.json"),
+            Client::Vscode => (Some("XDG_CONFIG_HOME"), ".config", "Code/User/mcp.json"),
         };
-        Ok(base.join(path))
+        let base = match moved.and_then(&told) {
+            Some(moved) => PathBuf::from(moved),
+            None => PathBuf::from(told("HOME")?).join(home),
+        };
+        Some(base.join(file))
     }
 
     /// How the entry names the project: in a config that is shared, so that it holds on every machine.
@@ -106,6 +105,54 @@ impl Client {
             (Place::Project, Client::Cursor | Client::Vscode) => "${workspaceFolder}".to_owned(),
             // These start their servers in the project.
             (Place::Project, Client::Codex | Client::Gemini) => ".".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_a_client_keeps_its_own_config() {
+        let home = |name: &str| (name == "HOME").then(|| OsString::from("/home/a"));
+        let moved = |name: &str| match name {
+            "HOME" => Some("/home/a".into()),
+            "CLAUDE_CONFIG_DIR" => Some("/claude".into()),
+            "CODEX_HOME" => Some("/codex".into()),
+            "XDG_CONFIG_HOME" => Some("/xdg".into()),
+            _ => None,
+        };
+        for (client, usually, then) in [
+            (
+                Client::Claude,
+                "/home/a/.claude.json",
+                "/claude/.claude.json",
+            ),
+            (
+                Client::Codex,
+                "/home/a/.codex/config.toml",
+                "/codex/config.toml",
+            ),
+            (
+                Client::Gemini,
+                "/home/a/.gemini/settings.json",
+                "/home/a/.gemini/settings.json",
+            ),
+            (
+                Client::Cursor,
+                "/home/a/.cursor/mcp.json",
+                "/home/a/.cursor/mcp.json",
+            ),
+            (
+                Client::Vscode,
+                "/home/a/.config/Code/User/mcp.json",
+                "/xdg/Code/User/mcp.json",
+            ),
+        ] {
+            assert_eq!(client.own_config(home).unwrap(), Path::new(usually));
+            assert_eq!(client.own_config(moved).unwrap(), Path::new(then));
+            assert_eq!(client.own_config(|_| None), None);
         }
     }
 }

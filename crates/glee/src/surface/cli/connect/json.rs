@@ -1,11 +1,20 @@
 //! One entry of a JSON file, written, replaced or taken out; every other byte stays.
 
+use std::ops::Range;
+
 use anyhow::{Context, bail};
-use serde_json::{Value, json};
+use serde::de::IgnoredAny;
+use serde_json::{Deserializer, Map, Value, json};
 
 use super::NAME;
 use super::client::Entry;
-use crate::dialect::yaml::{self, Kind, Node};
+
+/// A member of an object, and where it stands.
+struct Member {
+    key: String,
+    place: Range<usize>,
+    value: Range<usize>,
+}
 
 pub(super) fn edit(
     text: &str,
@@ -26,49 +35,92 @@ pub(super) fn edit(
             None => text.to_owned(),
         });
     }
-    let parsed: Value =
-        serde_json::from_str(text).context("it is not plain JSON (comments, perhaps)")?;
-    if !parsed.is_object() || parsed.get(key).is_some_and(|it| !it.is_object()) {
-        bail!("it does not hold an object where the servers belong");
+    // Only what is on the way to the entry is read: such a file may hold a client's whole history, and in other places
+    // whatever that client understands.
+    let root = start_of(text, 0);
+    let end = end_of(text, root).context("it is not plain JSON (comments, perhaps)")?;
+    if start_of(text, end) != text.len() {
+        bail!("it is not plain JSON: something follows on it");
     }
-    // JSON is YAML too, and the reader of YAML knows where everything stands.
-    let node = match yaml::parse(text) {
-        (Some(node), problems) if problems.is_empty() => node,
-        _ => bail!("it is too large, or not plain JSON"),
+    let all = members(text, root)?;
+    let Some(servers) = one(&all, key)? else {
+        return match value {
+            Some(value) => insert(text, root, key, &json!({NAME: value}), 1),
+            None => Ok(text.to_owned()),
+        };
     };
-    // What else the person has set for this server is theirs.
-    let value = value.map(|ours| match &parsed[key][NAME] {
-        Value::Object(there) => {
-            let mut both = there.clone();
-            both.extend(ours.as_object().cloned().unwrap_or_default());
+    let open = servers.value.start;
+    let listed = members(text, open)?;
+    match (value, one(&listed, NAME)?) {
+        (Some(ours), Some(there)) => {
+            let written: Value = serde_json::from_str(&text[there.value.clone()])?;
+            let both = merged(&written, ours);
+            Ok(match both == written {
+                true => text.to_owned(),
+                false => splice(text, there.value.clone(), &pretty(&both, 2)),
+            })
+        }
+        (Some(ours), None) => insert(text, open, NAME, &ours, 2),
+        (None, Some(_)) => remove(text, servers, &listed),
+        (None, None) => Ok(text.to_owned()),
+    }
+}
+
+/// What else the person has set for this server is theirs.
+fn merged(written: &Value, ours: Value) -> Value {
+    match (written, ours) {
+        (Value::Object(there), Value::Object(ours)) => {
+            let mut both: Map<String, Value> = there.clone();
+            both.extend(ours);
             Value::Object(both)
         }
-        _ => ours,
-    });
-    let servers = node.get(&format!("/{key}"));
-    let ours = servers.and_then(|it| it.get(&format!("/{NAME}")));
-    match (value, servers, ours) {
-        (Some(value), _, Some(_)) if parsed[key][NAME] == value => Ok(text.to_owned()),
-        (Some(value), Some(_), Some(ours)) => {
-            let (start, end) = (ours.place.start, end_of(text, ours.place.start)?);
-            Ok(splice(text, start, end, &pretty(&value, 2)))
-        }
-        (Some(value), Some(servers), None) => insert(text, servers, NAME, &value, 2),
-        (Some(value), None, _) => insert(text, &node, key, &json!({NAME: value}), 1),
-        (None, Some(servers), Some(_)) => remove(text, servers),
-        (None, _, _) => Ok(text.to_owned()),
+        (_, ours) => ours,
     }
+}
+
+/// The member of this name. Of two, nobody knows which one the client reads.
+fn one<'a>(members: &'a [Member], key: &str) -> anyhow::Result<Option<&'a Member>> {
+    let mut named = members.iter().filter(|it| it.key == key);
+    let first = named.next();
+    match named.next() {
+        None => Ok(first),
+        Some(_) => bail!("it holds `{key}` twice"),
+    }
+}
+
+/// What the object that begins here holds.
+fn members(text: &str, open: usize) -> anyhow::Result<Vec<Member>> {
+    if !text[open..].starts_with('{') {
+        bail!("it does not hold an object where the servers belong");
+    }
+    let mut members = Vec::new();
+    let mut at = start_of(text, open + 1);
+    while !text[at..].starts_with('}') {
+        let end = end_of(text, at)?;
+        let colon = start_of(text, end);
+        let start = start_of(text, colon + 1);
+        let value = start..end_of(text, start)?;
+        members.push(Member {
+            key: serde_json::from_str(&text[at..end])?,
+            place: at..value.end,
+            value: value.clone(),
+        });
+        at = start_of(text, value.end);
+        if text[at..].starts_with(',') {
+            at = start_of(text, at + 1);
+        }
+    }
+    Ok(members)
 }
 
 fn insert(
     text: &str,
-    object: &Node,
+    open: usize,
     key: &str,
     value: &Value,
     depth: usize,
 ) -> anyhow::Result<String> {
-    let open = open_of(text, object)?;
-    let is_empty = matches!(&object.kind, Kind::Map(entries) if entries.is_empty());
+    let is_empty = members(text, open)?.is_empty();
     let indent = "  ".repeat(depth);
     let entry = format!("\n{indent}{}: {}", json!(key), pretty(value, depth));
     let rest = match is_empty {
@@ -80,53 +132,39 @@ fn insert(
         true => end_of(text, open)? - 1,
         false => open + 1,
     };
-    Ok(splice(text, open + 1, end, &rest))
+    Ok(splice(text, open + 1..end, &rest))
 }
 
 /// Takes our entry out, with the comma that parted it from its neighbour.
-fn remove(text: &str, servers: &Node) -> anyhow::Result<String> {
-    let Kind::Map(entries) = &servers.kind else {
-        bail!("it does not hold an object where the servers belong");
-    };
-    let at = entries
+fn remove(text: &str, servers: &Member, listed: &[Member]) -> anyhow::Result<String> {
+    let at = listed
         .iter()
         .position(|it| it.key == NAME)
         .context("it is not there")?;
-    let start = entries[at].key_place.start;
-    let end = end_of(text, entries[at].value.place.start)?;
-    Ok(match (at.checked_sub(1), entries.get(at + 1)) {
-        (_, Some(next)) => splice(text, start, next.key_place.start, ""),
-        (Some(before), None) => splice(
-            text,
-            end_of(text, entries[before].value.place.start)?,
-            end,
-            "",
-        ),
-        (None, None) => {
-            let open = open_of(text, servers)?;
-            splice(text, open + 1, end_of(text, open)? - 1, "")
-        }
-    })
+    let ours = &listed[at].place;
+    let place = match (at.checked_sub(1), listed.get(at + 1)) {
+        (_, Some(next)) => ours.start..next.place.start,
+        (Some(before), None) => listed[before].place.end..ours.end,
+        (None, None) => servers.value.start + 1..servers.value.end - 1,
+    };
+    Ok(splice(text, place, ""))
 }
 
-fn open_of(text: &str, object: &Node) -> anyhow::Result<usize> {
-    let start = object.place.start;
-    match text[start..].find('{') {
-        Some(0) => Ok(start),
-        _ => bail!("it is not plain JSON"),
-    }
+/// Where the next thing stands that is no blank.
+fn start_of(text: &str, from: usize) -> usize {
+    let blank = [' ', '\t', '\r', '\n'];
+    text.len() - text[from..].trim_start_matches(blank).len()
 }
 
 /// Where the JSON value that begins here ends.
 fn end_of(text: &str, start: usize) -> anyhow::Result<usize> {
-    let mut values =
-        serde_json::Deserializer::from_str(&text[start..]).into_iter::<serde::de::IgnoredAny>();
-    values.next().context("it is not plain JSON")??;
+    let mut values = Deserializer::from_str(&text[start..]).into_iter::<IgnoredAny>();
+    values.next().context("nothing is there")??;
     Ok(start + values.byte_offset())
 }
 
-fn splice(text: &str, start: usize, end: usize, by: &str) -> String {
-    format!("{}{by}{}", &text[..start], &text[end..])
+fn splice(text: &str, place: Range<usize>, by: &str) -> String {
+    format!("{}{by}{}", &text[..place.start], &text[place.end..])
 }
 
 /// Indented as if it stood at a depth.
@@ -189,9 +227,43 @@ mod tests {
         assert!(value["mcpServers"]["a"].is_object() && value["mcpServers"]["b"].is_object());
     }
 
+    /// A client keeps more than servers in such a file, and in its own way.
+    #[test]
+    fn what_else_is_there_may_be_anything_that_is_json() {
+        let deep = format!("{}{}", "[".repeat(5000), "]".repeat(5000));
+        for value in [
+            deep,
+            format!("[{}1]", "1,".repeat(120_000)),
+            format!("\"{}\"", "x".repeat(5 << 20)),
+            r#""\ud83d\ude00 \/ \ud83d \u0000""#.to_owned(),
+            "{\"b\": 1, \"b\": 123456789012345678901234567890e999}".to_owned(),
+        ] {
+            for text in [
+                format!("{{\"a\": {value}}}"),
+                format!("{{\"mcpServers\": {{\"x\": {value}}}, \"a\": {value}}}"),
+            ] {
+                let added = with(&text);
+                assert!(added.len() > text.len() && added.contains(&value));
+                assert_eq!(with(&added), added);
+                assert!(without(&added).contains(&value) && !without(&added).contains("glee"));
+            }
+        }
+    }
+
     #[test]
     fn what_is_not_understood_is_not_touched() {
-        for text in ["{// comment\n}", "[]", "{\"mcpServers\": []}", "{\"a\": }"] {
+        for text in [
+            "{// comment\n}",
+            "{\"a\": 1,}",
+            "{\"a\": 1} {}",
+            "{\"a\": 1",
+            "[]",
+            "{\"mcpServers\": []}",
+            "{\"mcpServers\": null}",
+            "{\"mcpServers\": {}, \"mcpServers\": {}}",
+            "{\"mcpServers\": {\"glee\": {}, \"gl\\u0065e\": {}}}",
+            "{\"a\": }",
+        ] {
             assert!(
                 edit(text, "mcpServers", false, Some(&entry())).is_err(),
                 "{text}"

@@ -7,14 +7,34 @@ use super::NAME;
 use super::client::Entry;
 
 const SERVERS: &str = "mcp_servers";
+/// Some editors begin a file with it.
+const MARK: &str = "\u{feff}";
 
 pub(super) fn edit(text: &str, entry: Option<&Entry>) -> anyhow::Result<String> {
+    let (mark, lines) = match text.strip_prefix(MARK) {
+        Some(rest) => (MARK, rest),
+        None => ("", text),
+    };
+    // What is not to be changed is not even written anew.
+    let Some(edited) = edit_lines(lines, entry)? else {
+        return Ok(text.to_owned());
+    };
+    let breaks = lines.matches('\n').count();
+    let edited = match lines.matches("\r\n").count() {
+        0 => edited,
+        all if all == breaks => edited.replace('\n', "\r\n"),
+        _ => bail!("its lines end in different ways"),
+    };
+    Ok(format!("{mark}{edited}"))
+}
+
+/// What is written anew has line feeds, whatever there were. Nothing, when all is there as it is wanted.
+fn edit_lines(text: &str, entry: Option<&Entry>) -> anyhow::Result<Option<String>> {
     let mut document: DocumentMut = text.parse().context("it is not TOML")?;
     let Some(entry) = entry else {
-        if let Some(servers) = document.get_mut(SERVERS).and_then(Item::as_table_like_mut) {
-            servers.remove(NAME);
-        }
-        return Ok(document.to_string());
+        let servers = document.get_mut(SERVERS).and_then(Item::as_table_like_mut);
+        let removed = servers.and_then(|it| it.remove(NAME));
+        return Ok(removed.map(|_| document.to_string()));
     };
     let servers = document.entry(SERVERS).or_insert_with(|| {
         let mut servers = Table::new();
@@ -33,19 +53,20 @@ pub(super) fn edit(text: &str, entry: Option<&Entry>) -> anyhow::Result<String> 
     };
     let args: Array = entry.args.iter().map(String::as_str).collect();
     // What else the person has set for this server is theirs.
-    if ours.get("command").and_then(Item::as_str) != Some(entry.command.as_str()) {
+    let has_command = ours.get("command").and_then(Item::as_str) == Some(entry.command.as_str());
+    if !has_command {
         ours.insert("command", value(entry.command.as_str()));
     }
-    let is_same = ours.get("args").is_some_and(|it| {
+    let has_args = ours.get("args").is_some_and(|it| {
         let written = it.as_array().into_iter().flatten();
         written
             .map(|it| it.as_str())
             .eq(entry.args.iter().map(|it| Some(it.as_str())))
     });
-    if !is_same {
+    if !has_args {
         ours.insert("args", value(args));
     }
-    Ok(document.to_string())
+    Ok((!has_command || !has_args).then(|| document.to_string()))
 }
 
 #[cfg(test)]
@@ -69,6 +90,19 @@ mod tests {
         assert_eq!(added, format!("{rest}\n{TABLE}"));
         assert_eq!(edit(&added, Some(&entry())).unwrap(), added);
         assert_eq!(edit(&added, None).unwrap(), rest);
+    }
+
+    #[test]
+    fn lines_end_as_they_did() {
+        let rest = "\u{feff}# mine\r\nmodel = \"x\"\r\n";
+        let added = edit(rest, Some(&entry())).unwrap();
+        assert_eq!(added, format!("{rest}\r\n{}", TABLE.replace('\n', "\r\n")));
+        assert_eq!(edit(&added, Some(&entry())).unwrap(), added);
+        assert_eq!(edit(&added, None).unwrap(), rest);
+        let mixed = "a = 1\r\nb = 2\n";
+        assert!(edit(mixed, Some(&entry())).is_err());
+        assert_eq!(edit(mixed, None).unwrap(), mixed);
+        assert_eq!(edit("a = 1", None).unwrap(), "a = 1");
     }
 
     #[test]
