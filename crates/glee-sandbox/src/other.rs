@@ -112,7 +112,11 @@ impl Child {
         match self.0 {}
     }
 
-    pub fn forget_refused(&self) {
+    pub fn begin(&mut self) {
+        match self.0 {}
+    }
+
+    pub fn since(&self) -> std::time::Instant {
         match self.0 {}
     }
 

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, poll};
 
@@ -87,9 +88,16 @@ impl Child {
         }
     }
 
-    /// Whatever was refused until now is no matter of what follows, for a child that does more than one thing.
-    pub fn forget_refused(&self) {
-        self.launcher().forget_refused();
+    /// Whatever was asked for until now is no matter of what follows, for a child that does more than one thing.
+    pub fn begin(&mut self) {
+        if let Some(launcher) = &mut self.launcher {
+            launcher.begin();
+        }
+    }
+
+    /// When the child was started, or began what it does now. Its launcher did something else before.
+    pub fn since(&self) -> Instant {
+        self.launcher().since
     }
 
     /// The number of the process beside which the bridge to the proxy is, see

@@ -54,6 +54,8 @@ pub(super) struct Launcher {
     idle: Duration,
     /// Whether the last warden has left and the next one has not yet said that it is ready.
     pub(super) awaits_warden: bool,
+    /// When it began what it does now.
+    pub(super) since: Instant,
     /// What its gatekeeper refuses, where there may be one.
     pub(super) told: Option<Told>,
 }
@@ -71,8 +73,10 @@ impl Launcher {
         self.process.id()
     }
 
-    pub(super) fn forget_refused(&self) {
-        if let Some(told) = &self.told {
+    /// Whatever was asked for until now is no matter of what follows.
+    pub(super) fn begin(&mut self) {
+        self.since = Instant::now();
+        if let Some(told) = &mut self.told {
             told.forget();
         }
     }
@@ -101,7 +105,7 @@ impl Launcher {
             return Err(io::Error::from(io::ErrorKind::InvalidData).into());
         }
         self.awaits_warden = false;
-        self.forget_refused();
+        self.begin();
         Ok(self.control.send(Kind::Order, body, fds)?)
     }
 }
@@ -218,7 +222,7 @@ fn first_answer(frame: &Frame) -> Result<Result<Strength, String>, StartError> {
 }
 
 enum Attempt {
-    Ready(Launcher),
+    Ready(Box<Launcher>),
     /// The machine cannot hold that much, and why.
     Weaker(String),
 }
@@ -356,7 +360,7 @@ impl Pool {
             since: Instant::now(),
         });
         match self.try_launcher(terms, &most, recall)? {
-            Attempt::Ready(launcher) => Ok(launcher),
+            Attempt::Ready(launcher) => Ok(*launcher),
             // Half-way into namespaces there is no way back, so a weaker launcher is another process.
             Attempt::Weaker(why) => {
                 let less = Lowered {
@@ -366,7 +370,7 @@ impl Pool {
                 };
                 self.lowered().insert(terms.bytes.clone(), less.clone());
                 match self.try_launcher(terms, &less, recall)? {
-                    Attempt::Ready(launcher) => Ok(launcher),
+                    Attempt::Ready(launcher) => Ok(*launcher),
                     Attempt::Weaker(_) => Err(StartError::Io(io::ErrorKind::InvalidData.into())),
                 }
             }
@@ -379,15 +383,16 @@ impl Pool {
         most: &Lowered,
         recall: &Recall,
     ) -> Result<Attempt, StartError> {
+        // Before there is a process that nobody would wait for if this fails.
+        let (told, teller) = match terms.profile.network {
+            Network::Outbound { .. } => telling::pipe().map(|(it, far)| (Some(it), Some(far)))?,
+            Network::None | Network::Proxy { .. } => (None, None),
+        };
         let (mut control, process) = match self.take_expected() {
             Some(unset) => unset,
             None => spawn(&self.program)?,
         };
         let setup = write_setup(&terms.bytes, most.ceiling, &most.why);
-        let (told, teller) = match terms.profile.network {
-            Network::Outbound { .. } => telling::pipe().map(|(it, far)| (Some(it), Some(far)))?,
-            Network::None | Network::Proxy { .. } => (None, None),
-        };
         let fds: Vec<BorrowedFd<'_>> = teller.iter().map(AsFd::as_fd).collect();
         let answer = control
             .send(Kind::Setup, &setup, &fds)
@@ -400,12 +405,13 @@ impl Pool {
                 return other.map(|weaker| Attempt::Weaker(weaker.err().unwrap_or_default()));
             }
         };
-        Ok(Attempt::Ready(Launcher {
+        let now = Instant::now();
+        Ok(Attempt::Ready(Box::new(Launcher {
             process,
             control,
             strength,
             profile: terms.bytes.clone(),
-            made: Instant::now(),
+            made: now,
             granted: identities(terms.profile),
             idle: if holds_places(terms.profile) {
                 IDLE_HOLDING
@@ -413,8 +419,9 @@ impl Pool {
                 IDLE
             },
             awaits_warden: false,
+            since: now,
             told,
-        }))
+        })))
     }
 
     /// Begins a launcher, meanwhile, for a profile that will be known soon.
@@ -587,6 +594,7 @@ mod tests {
             granted: vec![],
             idle: IDLE,
             awaits_warden: false,
+            since: Instant::now(),
             told: None,
         }
     }

@@ -7,7 +7,6 @@
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::time::{ClockId, clock_gettime};
@@ -40,7 +39,7 @@ pub(super) struct Teller(OwnedFd);
 pub(super) struct Told {
     pipe: OwnedFd,
     /// What was asked for before this is about an earlier call.
-    since: AtomicU64,
+    since: Moment,
 }
 
 /// Both ends; the one to write to is to be sent away.
@@ -48,7 +47,7 @@ pub(super) fn pipe() -> io::Result<(Told, OwnedFd)> {
     let (pipe, far) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
     // A larger one only holds more.
     let _ = rustix::pipe::fcntl_setpipe_size(&far, CAPACITY);
-    let since = AtomicU64::new(0);
+    let since = Moment::now();
     Ok((Told { pipe, since }, far))
 }
 
@@ -66,19 +65,18 @@ impl Teller {
 
 impl Told {
     /// Another call begins: whatever was refused until now is no matter of it.
-    pub(super) fn forget(&self) {
+    pub(super) fn forget(&mut self) {
         // A record may still be on its way; it tells that it is older than this.
-        self.since.store(Moment::now().0, Ordering::Relaxed);
+        self.since = Moment::now();
         self.drain(|_| {});
     }
 
     /// What was refused since the call began, each once.
     pub(super) fn take(&self) -> Vec<Refusal> {
-        let since = Moment(self.since.load(Ordering::Relaxed));
         let mut found = Vec::new();
         self.drain(|record| match read_record(record) {
             Some((refusal, asked))
-                if asked >= since && found.len() < MOST && !found.contains(&refusal) =>
+                if asked >= self.since && found.len() < MOST && !found.contains(&refusal) =>
             {
                 found.push(refusal);
             }
@@ -160,7 +158,7 @@ mod tests {
 
     #[test]
     fn each_refusal_is_told_once_and_to_its_own_call() {
-        let (teller, told) = both();
+        let (teller, mut told) = both();
         told.forget();
         let first = Moment::now();
         for port in [1, 2, 1] {
@@ -180,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_flood_is_neither_waited_for_nor_kept() {
-        let (teller, told) = both();
+        let (teller, mut told) = both();
         told.forget();
         let flood = || (1..=u16::MAX).for_each(|it| teller.tell(refusal(it), Moment::now()));
         flood();
@@ -193,7 +191,7 @@ mod tests {
 
     #[test]
     fn what_is_no_record_is_passed_over() {
-        let (teller, told) = both();
+        let (teller, mut told) = both();
         told.forget();
         rustix::io::write(&teller.0, &[0xff; RECORD]).unwrap();
         teller.tell(refusal(1), Moment::now());

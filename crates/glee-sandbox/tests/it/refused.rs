@@ -6,7 +6,7 @@ use std::io::Read;
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use glee_sandbox::{
     Child, Confinement, Exit, Network, PROXY_ADDRESS, Profile, Refusal, Sandbox, Tier, Transport,
@@ -85,8 +85,10 @@ fn a_call_is_told_only_what_it_was_refused_itself() {
     first.wait().unwrap();
     // Nobody has asked what the first one was refused, and the second has its launcher.
     drop(first);
+    let over = Instant::now();
     let second = start(&sandbox, &outbound(), &connect(2));
     assert_eq!(second.launcher_id(), launcher);
+    assert!(second.since() > over);
     second.wait().unwrap();
     assert_eq!(second.refused(), [stream("127.0.0.1:2")]);
     assert_eq!(second.refused(), []);
@@ -108,14 +110,14 @@ while port := c.recv(1):
         &["-I", "-c", &format!("import socket\n{code}")],
     );
     order.fds.push(far.into());
-    let child = sandbox.start(&outbound(), order).unwrap();
+    let mut child = sandbox.start(&outbound(), order).unwrap();
     let attempt = |port: u8| {
         use std::io::Write;
         (&near).write_all(&[port]).unwrap();
         (&near).read_exact(&mut [0]).unwrap();
     };
     attempt(1);
-    child.forget_refused();
+    child.begin();
     attempt(2);
     // The record is there before the program goes on.
     assert_eq!(child.refused(), [stream("127.0.0.1:2")]);

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use glee_core::model::Limits;
 use glee_core::outcome::{Failure, FailureKind, Held};
@@ -144,7 +144,6 @@ impl Cage {
         };
         let (sandbox, told) = (self.sandbox.clone(), strength.clone());
         let start = move || sandbox.start_as(&profile, &told, order, &Recall::default());
-        let began = Instant::now();
         let child = tokio::task::spawn_blocking(start)
             .await
             .map_err(|err| Failure::new(FailureKind::Internal, err.to_string()))?
@@ -162,7 +161,7 @@ impl Cage {
             Exit::Code(code) => code,
             Exit::Signal(signal) => 128 + signal,
         };
-        let refused = self.refused(&child, &grant.network, began);
+        let refused = self.refused(&child, &grant.network);
         let (stdout, stderr) = (text(&out), text(&err));
         let denied = match code {
             0 => Vec::new(),

@@ -4,7 +4,6 @@
 //! [`guessed`](super::guessed).
 
 use std::net::{Ipv6Addr, SocketAddr};
-use std::time::Instant;
 
 use glee_core::admit::Admitted;
 use glee_core::model::Origin;
@@ -263,12 +262,12 @@ fn entry(host: &str, port: u16) -> String {
 
 impl Cage {
     /// What the gatekeeper and the proxy have refused a child since its call began.
-    pub(super) fn refused(&self, child: &Child, network: &Network, began: Instant) -> Vec<Denial> {
+    pub(super) fn refused(&self, child: &Child, network: &Network) -> Vec<Denial> {
         match network {
             Network::None => Vec::new(),
             Network::Public => self.destinations(&child.refused()),
             Network::Hosts(_) => {
-                let refused = self.egress.refused(child.launcher_id(), began);
+                let refused = self.egress.refused(child.launcher_id(), child.since());
                 refused.into_iter().map(|it| self.host(it)).collect()
             }
         }

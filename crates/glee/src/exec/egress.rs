@@ -100,11 +100,12 @@ struct Rules {
 async fn serve(listener: UnixListener, rules: Arc<Rules>, refusals: Arc<Refusals>) {
     let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
     while let Ok((client, _)) = listener.accept().await {
+        // Not when there is room for it: by then another call may have begun.
+        let made = Instant::now();
         let Ok(place) = room.clone().acquire_owned().await else {
             return;
         };
         let (rules, refusals) = (rules.clone(), refusals.clone());
-        let made = Instant::now();
         tokio::spawn(async move {
             let guard = Guard {
                 network: &rules.network,

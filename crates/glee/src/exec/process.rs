@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use glee_core::admit::Admitted;
 use glee_core::model::Exec;
@@ -59,10 +59,10 @@ pub(super) async fn run(
     call: &Admitted,
     cage: &Cage,
 ) -> Result<Finished, Failure> {
-    let (timeout, began) = (job.timeout, Instant::now());
+    let timeout = job.timeout;
     let (child, streams) = start(job, place, call, cage).await?;
     let (stop, collected) = streams.follow(until(&child, timeout, call), call).await;
-    let refused = cage.refused(&child, &call.grant().network, began);
+    let refused = cage.refused(&child, &call.grant().network);
     conclude(stop, collected, refused, call)
 }
 
