@@ -39,7 +39,7 @@ impl Refusals {
     }
 
     fn keep(&self, launcher: u32, made: Instant, refused: Refused) {
-        if refused.host().is_none_or(|it| it.len() > LONGEST_NAME) {
+        if !refused.host().is_some_and(is_plain) {
             return;
         }
         let mut kept = self.lock();
@@ -77,6 +77,13 @@ impl Refusals {
         // What it holds is whole after every statement.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether a host can be told as a grant. A URL may name others, in which `*` would grant hosts that nobody asked for, and a
+/// quote would end the entry.
+fn is_plain(host: &str) -> bool {
+    let is_plain = |it: u8| it.is_ascii_alphanumeric() || b"-._:".contains(&it);
+    host.len() <= LONGEST_NAME && host.bytes().all(is_plain)
 }
 
 #[cfg(test)]
@@ -124,5 +131,33 @@ mod tests {
         let host = "x".repeat(LONGEST_NAME + 1);
         refusals.keep(7000, began, Refused::NotListed { host, port: 1 });
         assert_eq!(refusals.take(7000, began), []);
+    }
+
+    #[test]
+    fn what_would_be_more_as_a_grant_is_not_kept() {
+        let refusals = Refusals::default();
+        let began = Instant::now();
+        let named = |host: &str| Refused::NotListed {
+            host: host.to_owned(),
+            port: 1,
+        };
+        for host in [
+            "*.test",
+            "*",
+            "x\",\"y.test",
+            "x'y",
+            "{x}",
+            "a,b",
+            "x;y",
+            "x y",
+        ] {
+            refusals.keep(1, began, named(host));
+        }
+        assert_eq!(refusals.take(1, began), []);
+        let plain = ["a_b-1.test", "a.test.", "::1", "10.0.0.1"];
+        for host in plain {
+            refusals.keep(1, began, named(host));
+        }
+        assert_eq!(refusals.take(1, began), plain.map(named));
     }
 }

@@ -50,6 +50,10 @@ def run(do):
         url, out = what.split()
         meet(f"{out}/begun", f"{out}/asked")
         return get(url)
+    if how == "ask":
+        proxy = socket.create_connection(("127.0.0.1", 3128))
+        proxy.sendall(f"CONNECT {what} HTTP/1.1\r\n\r\n".encode())
+        raise ValueError(proxy.recv(4096).decode())
     if how == "secret":
         return get(f"http://{os.environ['TOKEN']}.test/")
     if how == "datagram":
@@ -242,6 +246,21 @@ fn a_host_that_is_not_listed_is_told_and_the_grant_works() {
         assert_eq!(Stage::of(kind, &advised, "").ok(&get), "hello");
         let named = only(&stage.fails("get http://Other.test:81/"));
         assert_eq!(named["what"], "other.test:81");
+    }
+}
+
+#[test]
+fn no_tool_can_have_a_wider_grant_taught() {
+    for kind in KINDS {
+        let stage = Stage::of(kind, "permissions: {network: {hosts: [a.test]}}", "");
+        assert_eq!(
+            grant(&only(&stage.fails("ask b.test:80"))),
+            "network: {hosts: [\"b.test:80\"]}"
+        );
+        for host in ["*.test", "b\",\"*.test", "b\"],fs:{write:[\"out"] {
+            let failure = stage.fails(&format!("ask {host}:80"));
+            assert_eq!(failure.details.get("denied"), None, "{failure:?}");
+        }
     }
 }
 
