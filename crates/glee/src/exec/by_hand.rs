@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::cage::{Cage, held, limits, protected};
 use super::denied::{Denial, Granted, told};
 use super::entrypoint::find_entrypoint;
-use super::guessed::from_words;
+use super::guessed::{Setting, from_words};
 use super::place::{PATH, exists_inside};
 use super::process::start_failure;
 use super::streams::{Captured, capture, from_child};
@@ -163,10 +163,16 @@ impl Cage {
         };
         let refused = self.refused(&child, &grant.network);
         let (stdout, stderr) = (text(&out), text(&err));
+        let setting = Setting {
+            tier: refused.tier,
+            root: &wanted.root,
+            cwd: &wanted.cwd,
+            grant: &grant,
+            protected: &|writable| protected(&wanted.root, writable),
+        };
         let denied = match code {
             0 => Vec::new(),
-            _ if !confined => Vec::new(),
-            _ => denied(&refused, from_words(&stderr, &wanted.cwd, &grant)),
+            _ => denied(&refused.denials, from_words(&stderr, &setting)),
         };
         Ok(Ran {
             code,

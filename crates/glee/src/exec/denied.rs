@@ -3,21 +3,22 @@
 //! The gatekeeper and the proxy tell what they refuse. Of the rest there are only the program's own words; see
 //! [`guessed`](super::guessed).
 
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use glee_core::admit::Admitted;
+use glee_core::host::is_metadata;
 use glee_core::model::Origin;
 use glee_core::permission::Network;
 use glee_core::redact::is_short;
 use glee_core::secret::SecretValues;
-use glee_sandbox::{Child, Refusal, Transport};
+use glee_sandbox::{Child, Refusal, Tier, Transport};
 use serde_json::{Value, json};
 
 use super::cage::Cage;
 use super::http::Refused;
 
 /// Most denials told of one call.
-const MOST: usize = 5;
+pub(super) const MOST: usize = 5;
 
 /// One thing that was refused, or seems to have been.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,23 +30,42 @@ pub(super) enum Denial {
         is_allowed: bool,
     },
     /// The proxy refused a host.
-    Host {
-        refused: Refused,
-        is_allowed: bool,
-    },
+    Host { refused: Refused, is_allowed: bool },
     /// A file that the words name.
     Read {
         path: String,
         by: &'static str,
+        opens: Opens,
     },
     Write {
         path: String,
         by: &'static str,
+        opens: Opens,
     },
     /// The words are about a network, and there is none.
     NoNetwork,
     /// The words are about a network, and only the proxy leads there.
     Bypass,
+}
+
+/// What would have to be granted for a path. A grant opens what is there, by its real name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Opens {
+    Itself,
+    /// It is a link, or behind one.
+    WhereItLeads(String),
+    /// It is not there, and would be made in this directory.
+    Directory(String),
+    /// It is not there, and its directory is too much to grant for it.
+    OnceThere,
+    /// It is protected whatever is granted.
+    Never,
+}
+
+/// What is known to have been refused to a child, and what held it.
+pub(super) struct Known {
+    pub(super) denials: Vec<Denial>,
+    pub(super) tier: Tier,
 }
 
 /// Where what is missing would be granted.
@@ -80,10 +100,26 @@ impl Granted {
         match self {
             Granted::OnCommandLine => {
                 let (_, flag) = permission.split_once('.').unwrap_or_default();
-                format!("--{flag} {path}")
+                match path.chars().all(is_plain) {
+                    true => format!("--{flag} {path}"),
+                    false => format!("--{flag} '{}'", path.replace('\'', r"'\''")),
+                }
             }
-            _ => format!("{permission}: [{path}]"),
+            _ if path.chars().all(is_plain) => format!("{permission}: [{path}]"),
+            // As JSON writes it, which is how YAML reads it.
+            _ => format!("{permission}: [{}]", Value::from(path)),
         }
+    }
+
+    /// The narrowest grant that opens a path.
+    fn opening(self, permission: &str, path: &str, opens: &Opens) -> Option<String> {
+        let path = match opens {
+            Opens::Itself => path,
+            Opens::WhereItLeads(real) => real,
+            Opens::Directory(it) => it,
+            Opens::OnceThere | Opens::Never => return None,
+        };
+        Some(self.path(permission, path))
     }
 
     fn everywhere(self) -> &'static str {
@@ -157,8 +193,8 @@ impl Denial {
                     Some(granted.host(&SocketAddr::new(*address, *port).to_string()))
                 }
             },
-            Denial::Read { path, .. } => Some(granted.path("fs.read", path)),
-            Denial::Write { path, .. } => Some(granted.path("fs.write", path)),
+            Denial::Read { path, opens, .. } => granted.opening("fs.read", path, opens),
+            Denial::Write { path, opens, .. } => granted.opening("fs.write", path, opens),
             Denial::NoNetwork => Some(granted.host("the host it needs").replace('"', "")),
             Denial::Bypass => None,
         }
@@ -167,6 +203,7 @@ impl Denial {
     /// What else to know about it.
     fn note(&self, granted: Granted) -> Option<String> {
         const ALLOWED: &str = "`http.allowed_hosts` in .glee/config.yml has to list it as well";
+        const METADATA: &str = "a cloud hands out the machine's credentials there";
         let everywhere = granted.everywhere();
         let (note, is_allowed) = match self {
             Denial::Destination {
@@ -210,12 +247,30 @@ impl Denial {
                 )),
                 true,
             ),
-            Denial::Read { .. } | Denial::Write { .. } | Denial::NoNetwork => (None, true),
+            Denial::Read { path, opens, .. } | Denial::Write { path, opens, .. } => {
+                (opens.note(self.permission(), path, granted), true)
+            }
+            Denial::NoNetwork => (None, true),
         };
-        match (note, is_allowed) {
-            (note, true) => note,
-            (None, false) => Some(ALLOWED.to_owned()),
-            (Some(note), false) => Some(format!("{note}; {ALLOWED}")),
+        let parts = [
+            note,
+            (!is_allowed).then(|| ALLOWED.to_owned()),
+            self.address()
+                .is_some_and(is_metadata)
+                .then(|| METADATA.to_owned()),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
+
+    fn address(&self) -> Option<IpAddr> {
+        match self {
+            Denial::Destination { refusal, .. } => Some(refusal.to.ip()),
+            Denial::Host { refused, .. } => match refused {
+                Refused::NotPublic { address, .. } => Some(*address),
+                _ => refused.host()?.parse().ok(),
+            },
+            _ => None,
         }
     }
 
@@ -252,6 +307,30 @@ impl Denial {
     }
 }
 
+impl Opens {
+    /// What else to know about its grant.
+    fn note(&self, permission: &str, path: &str, granted: Granted) -> Option<String> {
+        const NOT_THERE: &str = "what is not there cannot be granted";
+        let alone = granted.path(permission, path);
+        match self {
+            Opens::Itself => None,
+            Opens::WhereItLeads(real) => Some(format!(
+                "it leads to {real}, and a grant opens only that name, so the tool has to use it"
+            )),
+            Opens::Directory(_) => Some(format!(
+                "{NOT_THERE}; once it is there, `{alone}` is enough"
+            )),
+            Opens::OnceThere => Some(format!("{NOT_THERE}; make it first, then grant `{alone}`")),
+            Opens::Never => Some("it is protected, whatever is granted".to_owned()),
+        }
+    }
+}
+
+/// Whether a letter of a path means nothing else, neither to YAML nor to a shell.
+fn is_plain(letter: char) -> bool {
+    letter.is_alphanumeric() || "/._-+@=".contains(letter)
+}
+
 /// A host as an entry of a list names it.
 fn entry(host: &str, port: u16) -> String {
     match host.parse::<Ipv6Addr>() {
@@ -262,15 +341,17 @@ fn entry(host: &str, port: u16) -> String {
 
 impl Cage {
     /// What the gatekeeper and the proxy have refused a child since its call began.
-    pub(super) fn refused(&self, child: &Child, network: &Network) -> Vec<Denial> {
-        match network {
+    pub(super) fn refused(&self, child: &Child, network: &Network) -> Known {
+        let denials = match network {
             Network::None => Vec::new(),
             Network::Public => self.destinations(&child.refused()),
             Network::Hosts(_) => {
                 let refused = self.egress.refused(child.launcher_id(), child.since());
                 refused.into_iter().map(|it| self.host(it)).collect()
             }
-        }
+        };
+        let tier = child.strength().tier;
+        Known { denials, tier }
     }
 
     fn destinations(&self, refused: &[Refusal]) -> Vec<Denial> {
@@ -356,6 +437,45 @@ mod tests {
     }
 
     #[test]
+    fn what_a_metadata_address_gives_away_is_told() {
+        let to = "169.254.169.254:80";
+        let known = [
+            Denial::Destination {
+                refusal: Refusal {
+                    to: to.parse().unwrap(),
+                    transport: Transport::Stream,
+                },
+                is_allowed: true,
+            },
+            Denial::Host {
+                refused: Refused::NotListed {
+                    host: "169.254.169.254".to_owned(),
+                    port: 80,
+                },
+                is_allowed: true,
+            },
+        ];
+        for it in known {
+            let sentence = it.sentence(Granted::InManifest);
+            assert!(sentence.contains("credentials"), "{sentence}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_means_something_else_is_quoted() {
+        let grant = |path: &str, granted: Granted| granted.path("fs.read", path);
+        for (path, in_manifest, by_hand) in [
+            ("/p/a-b_c.txt", "[/p/a-b_c.txt]", "--read /p/a-b_c.txt"),
+            ("/p/a,/etc", r#"["/p/a,/etc"]"#, "--read '/p/a,/etc'"),
+            ("/p/$(x)#'", r#"["/p/$(x)#'"]"#, r"--read '/p/$(x)#'\'''"),
+        ] {
+            let manifest = grant(path, Granted::InManifest);
+            assert_eq!(manifest, format!("fs.read: {in_manifest}"));
+            assert_eq!(grant(path, Granted::OnCommandLine), by_hand);
+        }
+    }
+
+    #[test]
     fn a_grant_is_told_where_it_is_given() {
         let denial = destination(Transport::Stream);
         for (granted, grant, instead_of) in [
@@ -405,6 +525,7 @@ mod tests {
         let path = |path: &str| Denial::Read {
             path: path.to_owned(),
             by: "landlock",
+            opens: Opens::Itself,
         };
         let guessed = vec![Denial::Bypass, path("/a"), path("/b")];
         let told = told(&known, guessed, &SecretValues::new());

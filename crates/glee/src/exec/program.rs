@@ -117,7 +117,7 @@ impl Cell<'_> {
         };
         let refused = match code {
             0 => Vec::new(),
-            _ => denied::told(&finished.refused, Vec::new(), call.secrets()),
+            _ => denied::told(&finished.refused.denials, Vec::new(), call.secrets()),
         };
         Ok(Ended {
             code,

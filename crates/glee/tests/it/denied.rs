@@ -32,6 +32,10 @@ def run(do):
     if how == "connect":
         host, port = what.split()
         socket.create_connection((host, int(port)), 20)
+    if how == "read":
+        return open(what).read()
+    if how == "write":
+        open(what, "w").close()
     if how == "swallow":
         try: get(what)
         except OSError: return IMPORTED
@@ -318,6 +322,37 @@ fn a_listed_name_at_a_private_address_is_told_and_the_grant_works() {
         );
         let advised = format!("permissions: {{network: {{hosts: [{name}, \"{server}\"]}}}}");
         assert_eq!(Stage::of(kind, &advised, "").ok(&get), "hello");
+    }
+}
+
+#[test]
+fn a_file_without_a_grant_is_told_and_the_grant_works() {
+    for kind in KINDS {
+        // To each stage its own, which the grant of another does not name.
+        for (attempt, name) in [
+            ("read", "there"),
+            ("read", "a,b&c"),
+            ("write", "part/old"),
+            ("write", "part/new"),
+        ] {
+            let set = |permissions: &str| {
+                let stage = Stage::of(kind, permissions, "");
+                for it in ["there", "a,b&c", "part/old"] {
+                    stage.scene.write(it, "");
+                }
+                let path = stage.scene.root.join(name).display().to_string();
+                (stage, format!("{attempt} {path}"))
+            };
+            let (stage, what) = set("permissions: {fs: {read: [part, out], write: []}}");
+            let failure = stage.fails(&what);
+            let granted = grant(&only(&failure));
+            let (list, path) = granted.split_once(": ").unwrap();
+            let list = list.strip_prefix("fs.").unwrap();
+            let there = stage.scene.root.display().to_string();
+            let advised = format!("permissions: {{fs: {{{list}: {path}}}}}");
+            let (stage, what) = set(&advised.replace(&there, "."));
+            stage.ok(&what);
+        }
     }
 }
 
