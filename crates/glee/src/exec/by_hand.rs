@@ -17,7 +17,7 @@ use super::cage::{Cage, held, limits, protected};
 use super::denied::{Denial, Granted, told};
 use super::entrypoint::find_entrypoint;
 use super::guessed::{Setting, from_words};
-use super::place::{PATH, exists_inside};
+use super::place::{PATH, exists_inside, has_own_root};
 use super::process::start_failure;
 use super::streams::{Captured, capture, from_child};
 
@@ -123,7 +123,7 @@ impl Cage {
         .into_iter()
         .map(|(name, value)| (name.into(), value.into()))
         .collect::<Vec<_>>();
-        if let Network::Hosts(_) = wanted.network {
+        if has_own_root(strength.tier) && matches!(wanted.network, Network::Hosts(_)) {
             for name in ["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"] {
                 env.push((name.into(), format!("http://{PROXY_ADDRESS}").into()));
             }

@@ -11,6 +11,7 @@ use glee_sandbox::Tier;
 
 use super::cage::is_system;
 use super::denied::{Denial, MOST, Opens};
+use super::place::has_own_root;
 
 /// The end of what was said, where programs say what went wrong. Each word of it may be looked for on the disk.
 const LOOKED_AT: usize = 16 << 10;
@@ -91,7 +92,7 @@ impl Setting<'_> {
             Network::None if says(NETWORK) || says(NO_SOCKET) || line.ends_with(NOT_PERMITTED) => {
                 return Some(Denial::NoNetwork);
             }
-            Network::Hosts(hosts) if self.has_own_root() && !line.contains(PROXY_SAYS) => {
+            Network::Hosts(hosts) if has_own_root(self.tier) && !line.contains(PROXY_SAYS) => {
                 let names_private = hosts.iter().any(|it| !it.is_public());
                 if says(NETWORK) || (names_private && says(NOBODY_LISTENS)) {
                     return Some(Denial::Bypass);
@@ -123,15 +124,11 @@ impl Setting<'_> {
         }
     }
 
-    fn has_own_root(&self) -> bool {
-        matches!(self.tier, Tier::Full | Tier::FullWithoutCgroup)
-    }
-
     /// Each layer refuses in its own way, and where only Landlock is, what is missing or cannot be written is so for everybody.
     fn by(&self, line: &str) -> Option<&'static str> {
         if line.contains("Permission denied") {
             Some("landlock")
-        } else if !self.has_own_root() {
+        } else if !has_own_root(self.tier) {
             None
         } else if line.contains("Read-only file system") {
             Some("read-only mount")

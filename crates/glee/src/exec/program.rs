@@ -82,7 +82,7 @@ impl Cell<'_> {
             let hint = "a person lists where it is installed under `builtins.programs` in .glee/config.yml";
             Failure::new(FailureKind::ExecutionError, why).hint(hint)
         })?;
-        let mut env = place::environment(call, &[], place.scratch(), NOTES)?;
+        let mut env = place::environment(call, &[], place.surroundings(), NOTES)?;
         env.retain(|(known, _)| known != "PATH");
         env.push(("PATH".into(), path.into()));
         for (name, value) in program.env {

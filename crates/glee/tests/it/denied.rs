@@ -466,6 +466,32 @@ fn a_secret_in_the_name_of_a_host_is_not_told() {
 }
 
 #[test]
+fn who_is_held_to_no_hosts_is_sent_to_no_proxy() {
+    let server = greeter(loopback());
+    let get = format!("get http://{server}/");
+    let permissions = format!("permissions: {{network: {{hosts: [\"{server}\"]}}}}");
+    for kind in KINDS {
+        assert_eq!(
+            Stage::of(kind, &permissions, "sandbox: off\n").ok(&get),
+            "hello"
+        );
+    }
+    let scene = Scene::new();
+    scene.write(".glee/config.yml", "sandbox: off\n");
+    let code = format!("import urllib.request as u; print(u.urlopen('http://{server}/').read())");
+    let options = [
+        "sandbox",
+        "exec",
+        "--host",
+        &server.to_string(),
+        "--",
+        "/usr/bin/python3",
+    ];
+    let ran = scene.glee(&[&options[..], &["-c", &code]].concat());
+    assert_eq!(stdout(&ran), "b'hello'\n", "{}", stderr(&ran));
+}
+
+#[test]
 fn code_that_was_refused_something_says_so() {
     let config = "builtins: {enable: [run_code], network: true}\n";
     let stage = Stage::set(&[], "", config);
