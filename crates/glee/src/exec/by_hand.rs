@@ -11,10 +11,9 @@ use glee_core::outcome::{Failure, FailureKind, Held};
 use glee_core::permission::{Grant, Network};
 use glee_core::secret::SecretValues;
 use glee_sandbox::{Child, Confinement, End, Exit, PROXY_ADDRESS, Profile, Recall};
-use serde_json::Value;
 
 use super::cage::{Cage, held, limits, protected};
-use super::denied::{Denial, Granted, told};
+use super::denied::{Denied, Granted, told};
 use super::entrypoint::find_entrypoint;
 use super::guessed::{Setting, from_words};
 use super::place::{PATH, exists_inside, has_own_root};
@@ -52,12 +51,6 @@ pub struct Ran {
     pub stderr: String,
     /// What it was refused, if it did not end well.
     pub denied: Vec<Denied>,
-}
-
-/// Something that a program was refused.
-pub struct Denied {
-    pub details: Value,
-    pub sentence: String,
 }
 
 impl Cage {
@@ -142,8 +135,8 @@ impl Cage {
             read: profile.read.clone(),
             write: profile.write.clone(),
         };
-        let (sandbox, told) = (self.sandbox.clone(), strength.clone());
-        let start = move || sandbox.start_as(&profile, &told, order, &Recall::default());
+        let (sandbox, holds) = (self.sandbox.clone(), strength.clone());
+        let start = move || sandbox.start_as(&profile, &holds, order, &Recall::default());
         let child = tokio::task::spawn_blocking(start)
             .await
             .map_err(|err| Failure::new(FailureKind::Internal, err.to_string()))?
@@ -172,7 +165,12 @@ impl Cage {
         };
         let denied = match code {
             0 => Vec::new(),
-            _ => denied(&refused.denials, from_words(&stderr, &setting)),
+            _ => told(
+                &refused.denials,
+                from_words(&stderr, &setting),
+                &SecretValues::new(),
+                Granted::OnCommandLine,
+            ),
         };
         Ok(Ran {
             code,
@@ -184,15 +182,6 @@ impl Cage {
             stderr,
         })
     }
-}
-
-fn denied(known: &[Denial], guessed: Vec<Denial>) -> Vec<Denied> {
-    let told = told(known, guessed, &SecretValues::new());
-    let shown = told.iter().map(|it| Denied {
-        details: it.shown(Granted::OnCommandLine),
-        sentence: it.sentence(Granted::OnCommandLine),
-    });
-    shown.collect()
 }
 
 /// Waits on a thread of its own, so that Ctrl-C and the deadline can end the child meanwhile.

@@ -8,6 +8,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use glee_core::admit::Admitted;
 use glee_core::host::is_metadata;
 use glee_core::model::Origin;
+use glee_core::outcome::Failure;
 use glee_core::permission::Network;
 use glee_core::redact::is_short;
 use glee_core::secret::SecretValues;
@@ -66,6 +67,13 @@ pub(super) enum Opens {
 pub(super) struct Known {
     pub(super) denials: Vec<Denial>,
     pub(super) tier: Tier,
+}
+
+/// A denial, worded for whoever was refused.
+#[derive(Clone, Debug)]
+pub struct Denied {
+    pub details: Value,
+    pub sentence: String,
 }
 
 /// Where what is missing would be granted.
@@ -283,8 +291,15 @@ impl Denial {
         !matches!(self, Denial::Read { .. } | Denial::Write { .. })
     }
 
+    pub(super) fn denied(&self, granted: Granted) -> Denied {
+        Denied {
+            details: self.shown(granted),
+            sentence: self.sentence(granted),
+        }
+    }
+
     /// For `details.denied`.
-    pub(super) fn shown(&self, granted: Granted) -> Value {
+    fn shown(&self, granted: Granted) -> Value {
         let mut shown = json!({
             "what": self.what(), "by": self.by(), "permission": self.permission(), "grant": self.grant(granted),
         });
@@ -295,7 +310,7 @@ impl Denial {
     }
 
     /// For people, in one line.
-    pub(super) fn sentence(&self, granted: Granted) -> String {
+    fn sentence(&self, granted: Granted) -> String {
         let refused = match self.is_known() {
             true => format!("the {} refused {}", self.by(), self.what()),
             false => format!("it seems that the sandbox refused {}", self.what()),
@@ -387,7 +402,12 @@ impl Cage {
 }
 
 /// What is told of a call: what is known first, then what its words point to.
-pub(super) fn told(known: &[Denial], guessed: Vec<Denial>, secrets: &SecretValues) -> Vec<Denial> {
+pub(super) fn told(
+    known: &[Denial],
+    guessed: Vec<Denial>,
+    secrets: &SecretValues,
+    granted: Granted,
+) -> Vec<Denied> {
     let mut told: Vec<Denial> = known.to_vec();
     // Words about a network are about what is known already.
     let is_new = |it: &Denial| known.is_empty() || !it.is_about_network();
@@ -400,7 +420,18 @@ pub(super) fn told(known: &[Denial], guessed: Vec<Denial>, secrets: &SecretValue
             conceal(host, secrets);
         }
     }
-    told
+    told.iter().map(|it| it.denied(granted)).collect()
+}
+
+/// Adds what was refused to a failure.
+pub(crate) fn add(failure: Failure, denied: &[Denied]) -> Failure {
+    match denied.first() {
+        None => failure,
+        Some(first) => {
+            let details: Vec<Value> = denied.iter().map(|it| it.details.clone()).collect();
+            failure.with("denied", details).hint(&first.sentence)
+        }
+    }
 }
 
 /// What comes from a URL is in lower case, in which nobody looks for a secret later on.
@@ -511,8 +542,8 @@ mod tests {
             },
             is_allowed: true,
         }];
-        let told = told(&known, Vec::new(), &secrets);
-        let shown = told[0].shown(Granted::InManifest).to_string();
+        let told = told(&known, Vec::new(), &secrets, Granted::InManifest);
+        let shown = format!("{:?}", told[0]);
         assert!(
             !shown.contains("s3cretvalue") && shown.contains("x-[REDACTED:KEY].test:80"),
             "{shown}"
@@ -528,8 +559,8 @@ mod tests {
             opens: Opens::Itself,
         };
         let guessed = vec![Denial::Bypass, path("/a"), path("/b")];
-        let told = told(&known, guessed, &SecretValues::new());
+        let told = told(&known, guessed, &SecretValues::new(), Granted::InManifest);
         assert_eq!(told.len(), MOST);
-        assert_eq!(told[4], path("/a"));
+        assert_eq!(told[4].details["what"], "/a");
     }
 }

@@ -289,15 +289,11 @@ pub(super) fn teach(failure: Failure, call: &Admitted, finished: &Finished, said
 }
 
 fn tell(failure: Failure, call: &Admitted, finished: &Finished, guessed: Vec<Denial>) -> Failure {
-    let denied = denied::told(&finished.refused.denials, guessed, call.secrets());
-    let granted = Granted::of(call);
-    match denied.first() {
-        None => failure,
-        Some(first) => {
-            let shown: Vec<Value> = denied.iter().map(|it| it.shown(granted)).collect();
-            failure.with("denied", shown).hint(first.sentence(granted))
-        }
-    }
+    let known = &finished.refused.denials;
+    denied::add(
+        failure,
+        &denied::told(known, guessed, call.secrets(), Granted::of(call)),
+    )
 }
 
 /// The failure of a process that ended in a way that does not count as success.
