@@ -3,14 +3,13 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::message::{Then, read_end};
 use super::pool::{Launcher, Pool};
 use super::wire::{Kind, Peeked};
-use crate::{End, Refusal, Strength};
+use crate::{End, Moment, Refusal, Strength};
 
 /// A running child and its tree.
 ///
@@ -83,7 +82,7 @@ impl Child {
     /// does not reach. Telling it forgets it.
     pub fn refused(&self) -> Vec<Refusal> {
         match &self.launcher().told {
-            Some(told) => told.take(),
+            Some(told) => told.take(self.since()),
             None => Vec::new(),
         }
     }
@@ -96,7 +95,7 @@ impl Child {
     }
 
     /// When the child was started, or began what it does now. Its launcher did something else before.
-    pub fn since(&self) -> Instant {
+    pub fn since(&self) -> Moment {
         self.launcher().since
     }
 

@@ -22,7 +22,7 @@ use super::message::{read_strength, read_unavailable, read_weaker, write_profile
 use super::placeholder;
 use super::telling::{self, Told};
 use super::wire::{Control, Frame, Kind, Malformed, Peeked};
-use crate::{Network, Profile, Recall, StartError, Strength, Tier};
+use crate::{Moment, Network, Profile, Recall, StartError, Strength, Tier};
 
 /// An unused launcher is kept this long.
 const IDLE: Duration = Duration::from_secs(60);
@@ -55,7 +55,7 @@ pub(super) struct Launcher {
     /// Whether the last warden has left and the next one has not yet said that it is ready.
     pub(super) awaits_warden: bool,
     /// When it began what it does now.
-    pub(super) since: Instant,
+    pub(super) since: Moment,
     /// What its gatekeeper refuses, where there may be one.
     pub(super) told: Option<Told>,
 }
@@ -75,8 +75,8 @@ impl Launcher {
 
     /// Whatever was asked for until now is no matter of what follows.
     pub(super) fn begin(&mut self) {
-        self.since = Instant::now();
-        if let Some(told) = &mut self.told {
+        self.since = Moment::now();
+        if let Some(told) = &self.told {
             told.forget();
         }
     }
@@ -222,7 +222,7 @@ fn first_answer(frame: &Frame) -> Result<Result<Strength, String>, StartError> {
 }
 
 enum Attempt {
-    Ready(Box<Launcher>),
+    Ready(Launcher),
     /// The machine cannot hold that much, and why.
     Weaker(String),
 }
@@ -360,7 +360,7 @@ impl Pool {
             since: Instant::now(),
         });
         match self.try_launcher(terms, &most, recall)? {
-            Attempt::Ready(launcher) => Ok(*launcher),
+            Attempt::Ready(launcher) => Ok(launcher),
             // Half-way into namespaces there is no way back, so a weaker launcher is another process.
             Attempt::Weaker(why) => {
                 let less = Lowered {
@@ -370,7 +370,7 @@ impl Pool {
                 };
                 self.lowered().insert(terms.bytes.clone(), less.clone());
                 match self.try_launcher(terms, &less, recall)? {
-                    Attempt::Ready(launcher) => Ok(*launcher),
+                    Attempt::Ready(launcher) => Ok(launcher),
                     Attempt::Weaker(_) => Err(StartError::Io(io::ErrorKind::InvalidData.into())),
                 }
             }
@@ -405,13 +405,12 @@ impl Pool {
                 return other.map(|weaker| Attempt::Weaker(weaker.err().unwrap_or_default()));
             }
         };
-        let now = Instant::now();
-        Ok(Attempt::Ready(Box::new(Launcher {
+        Ok(Attempt::Ready(Launcher {
             process,
             control,
             strength,
             profile: terms.bytes.clone(),
-            made: now,
+            made: Instant::now(),
             granted: identities(terms.profile),
             idle: if holds_places(terms.profile) {
                 IDLE_HOLDING
@@ -419,9 +418,9 @@ impl Pool {
                 IDLE
             },
             awaits_warden: false,
-            since: now,
+            since: Moment::now(),
             told,
-        })))
+        }))
     }
 
     /// Begins a launcher, meanwhile, for a profile that will be known soon.
@@ -594,7 +593,7 @@ mod tests {
             granted: vec![],
             idle: IDLE,
             awaits_warden: false,
-            since: Instant::now(),
+            since: Moment::now(),
             told: None,
         }
     }

@@ -6,9 +6,8 @@
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
-use glee_sandbox::launcher_behind;
+use glee_sandbox::{Moment, launcher_behind};
 use tokio::net::UnixStream;
 
 use super::http::Refused;
@@ -26,19 +25,19 @@ pub(super) struct Refusals {
 
 struct Kept {
     launcher: u32,
-    /// When the connection was made on which it was asked for.
-    made: Instant,
+    /// When whoever asked for it was there.
+    asked: Moment,
     refused: Refused,
 }
 
 impl Refusals {
-    pub(super) fn note(&self, client: &UnixStream, made: Instant, refused: Refused) {
+    pub(super) fn note(&self, client: &UnixStream, asked: Moment, refused: Refused) {
         if let Some(launcher) = launcher_behind(client) {
-            self.keep(launcher, made, refused);
+            self.keep(launcher, asked, refused);
         }
     }
 
-    fn keep(&self, launcher: u32, made: Instant, refused: Refused) {
+    fn keep(&self, launcher: u32, asked: Moment, refused: Refused) {
         if !refused.host().is_some_and(is_plain) {
             return;
         }
@@ -55,17 +54,17 @@ impl Refusals {
         }
         kept.push_back(Kept {
             launcher,
-            made,
+            asked,
             refused,
         });
     }
 
-    /// What was refused on connections of a launcher that were made since its call began. What is older was asked for by
-    /// an earlier call, or beside another launcher that had this number.
-    pub(super) fn take(&self, launcher: u32, since: Instant) -> Vec<Refused> {
+    /// What the tree below a launcher has asked for since its call began, and was refused. What is older was asked for by an
+    /// earlier call, or beside another launcher that had this number.
+    pub(super) fn take(&self, launcher: u32, since: Moment) -> Vec<Refused> {
         let mut taken = Vec::new();
         self.lock().retain(|it| {
-            if it.launcher == launcher && it.made >= since {
+            if it.launcher == launcher && it.asked >= since {
                 taken.push(it.refused.clone());
             }
             it.launcher != launcher
@@ -88,9 +87,11 @@ fn is_plain(host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
+
+    fn at(time: u64) -> Moment {
+        Moment::from_bytes(time.to_le_bytes())
+    }
 
     fn refused(port: u16) -> Refused {
         Refused::NotListed {
@@ -102,8 +103,8 @@ mod tests {
     #[test]
     fn each_launcher_has_its_own_and_a_call_what_is_not_older() {
         let refusals = Refusals::default();
-        let began = Instant::now();
-        refusals.keep(1, began - Duration::from_millis(1), refused(1));
+        let began = at(2);
+        refusals.keep(1, at(1), refused(1));
         for port in [2, 3, 2] {
             refusals.keep(1, began, refused(port));
         }
@@ -117,7 +118,7 @@ mod tests {
     #[test]
     fn a_flood_pushes_out_its_own_and_is_bounded() {
         let refusals = Refusals::default();
-        let began = Instant::now();
+        let began = at(2);
         refusals.keep(1, began, refused(1));
         for port in 1..5000 {
             refusals.keep(2, began, refused(port));
@@ -136,7 +137,7 @@ mod tests {
     #[test]
     fn what_would_be_more_as_a_grant_is_not_kept() {
         let refusals = Refusals::default();
-        let began = Instant::now();
+        let began = at(2);
         let named = |host: &str| Refused::NotListed {
             host: host.to_owned(),
             port: 1,
