@@ -139,6 +139,8 @@ for port in range(1, 3000):
     assert_eq!(told.len(), 16);
     assert_eq!(told[0], stream("127.0.0.1:1"));
     drop(child);
+    // Nobody asks what this one was refused, and there is room for the next one's.
+    start(&sandbox, &outbound(), code).wait().unwrap();
     let next = refused(
         &sandbox,
         &outbound(),

@@ -429,6 +429,15 @@ fn what_one_call_was_refused_is_not_told_of_the_next() {
 }
 
 #[test]
+fn what_an_import_was_refused_is_not_told_of_a_call() {
+    let stage = Stage::of("python", "permissions: {network: true}", "");
+    let module = "import socket\nsocket.socket().connect_ex(('127.0.0.1', 1))\ndef run(do): raise ValueError(do)\n";
+    stage.scene.write(".glee/tools/tool/main.py", module);
+    let failure = stage.fails("x");
+    assert_eq!(failure.details.get("denied"), None, "{failure:?}");
+}
+
+#[test]
 fn a_call_that_timed_out_is_told_what_it_was_refused() {
     let permissions = [
         "permissions: {network: true}",
