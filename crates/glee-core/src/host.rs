@@ -248,7 +248,7 @@ pub fn is_public(address: IpAddr) -> bool {
 }
 
 /// Addresses at which clouds hand out credentials.
-fn is_metadata(address: IpAddr) -> bool {
+pub fn is_metadata(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(it) => matches!(
             it.octets(),

@@ -7,6 +7,7 @@
 mod address;
 mod end;
 mod error;
+mod moment;
 mod profile;
 mod recall;
 mod refusal;
@@ -20,6 +21,7 @@ mod other;
 pub use address::is_public;
 pub use end::{End, Exit, Limit};
 pub use error::StartError;
+pub use moment::Moment;
 pub use profile::{Checked, Confinement, IpRange, Limits, Network, Order, Profile};
 pub use recall::Recall;
 pub use refusal::{Refusal, Transport};

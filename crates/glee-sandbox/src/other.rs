@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 
 use crate::{
-    End, Kernel, Layer, LayerState, Order, Profile, Recall, Refusal, StartError, State, Strength,
-    Tier,
+    End, Kernel, Layer, LayerState, Moment, Order, Profile, Recall, Refusal, StartError, State,
+    Strength, Tier,
 };
 
 const WHY: &str = "this system is not Linux";
@@ -112,7 +112,11 @@ impl Child {
         match self.0 {}
     }
 
-    pub fn forget_refused(&self) {
+    pub fn begin(&mut self) {
+        match self.0 {}
+    }
+
+    pub fn since(&self) -> Moment {
         match self.0 {}
     }
 

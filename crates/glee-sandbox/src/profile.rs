@@ -41,7 +41,8 @@ pub enum Network {
     None,
     /// IPv4 and IPv6 to public addresses, and to nothing on this machine or its private networks unless granted.
     Outbound { granted: Vec<IpRange> },
-    /// No direct egress. The unix socket at `socket` (on the host) is the only way out.
+    /// No direct egress. The unix socket at `socket` (on the host) is the only way out. Each connection to it begins with a
+    /// [`Moment`](crate::Moment) at which whoever connected was there.
     Proxy { socket: PathBuf },
 }
 

@@ -1,5 +1,7 @@
 //! The bridge: a process beside the launcher that carries connections from inside to the proxy's socket on the host.
 //!
+//! Each connection begins with a [`Moment`] at which whoever connected was there, so that a proxy knows which call it serves.
+//!
 //! Inside there is an empty network with a loopback of its own, so that programs find the proxy where they look for
 //! one: at a TCP address in their environment. Nothing else answers there.
 
@@ -12,9 +14,12 @@ use std::thread;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::socket_peercred;
 
+use crate::Moment;
+
 /// Where the proxy answers inside.
 pub const PROXY_ADDRESS: &str = "127.0.0.1:3128";
 const PORT: u16 = 3128;
+const CHUNK: usize = 16 << 10;
 
 /// Starts to listen, in the network namespace of the caller.
 pub(super) fn listen() -> io::Result<TcpListener> {
@@ -72,7 +77,7 @@ pub(super) fn serve(inside: &TcpListener, proxy: &OwnedFd) {
 fn carry(inside: &TcpStream, outside: &UnixStream) {
     thread::scope(|scope| {
         scope.spawn(|| {
-            let _ = copy(inside, outside);
+            let _ = introduce(inside, outside).and_then(|()| copy(inside, outside));
             let _ = outside.shutdown(Shutdown::Write);
         });
         let _ = copy(outside, inside);
@@ -80,8 +85,32 @@ fn carry(inside: &TcpStream, outside: &UnixStream) {
     });
 }
 
+/// Carries what comes first, and before it tells when whoever connected was certainly there. This may happen when the call
+/// is over that it came from, and the next one is under way.
+fn introduce(mut inside: &TcpStream, mut outside: &UnixStream) -> io::Result<()> {
+    let mut first = [0; Moment::SIZE + CHUNK];
+    let mut filled = Moment::SIZE;
+    let mut was_there = Moment::default();
+    while filled < first.len() {
+        let count = inside.read(&mut first[filled..])?;
+        if count == 0 {
+            break;
+        }
+        filled += count;
+        let now = Moment::now();
+        // Who has ended has ended the connection as well; that is heard when nothing is left that came before.
+        let mut state = [PollFd::new(&inside, PollFlags::IN | PollFlags::RDHUP)];
+        if poll(&mut state, Some(&Timespec::default()))? == 0 {
+            was_there = now;
+            break;
+        }
+    }
+    first[..Moment::SIZE].copy_from_slice(&was_there.to_bytes());
+    outside.write_all(&first[..filled])
+}
+
 fn copy(mut from: impl Read, mut to: impl Write) -> io::Result<()> {
-    let mut buffer = [0; 16 << 10];
+    let mut buffer = [0; CHUNK];
     loop {
         match from.read(&mut buffer)? {
             0 => return Ok(()),

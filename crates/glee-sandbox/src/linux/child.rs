@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use super::message::{Then, read_end};
 use super::pool::{Launcher, Pool};
 use super::wire::{Kind, Peeked};
-use crate::{End, Refusal, Strength};
+use crate::{End, Moment, Refusal, Strength};
 
 /// A running child and its tree.
 ///
@@ -82,14 +82,21 @@ impl Child {
     /// does not reach. Telling it forgets it.
     pub fn refused(&self) -> Vec<Refusal> {
         match &self.launcher().told {
-            Some(told) => told.take(),
+            Some(told) => told.take(self.since()),
             None => Vec::new(),
         }
     }
 
-    /// Whatever was refused until now is no matter of what follows, for a child that does more than one thing.
-    pub fn forget_refused(&self) {
-        self.launcher().forget_refused();
+    /// Whatever was asked for until now is no matter of what follows, for a child that does more than one thing.
+    pub fn begin(&mut self) {
+        if let Some(launcher) = &mut self.launcher {
+            launcher.begin();
+        }
+    }
+
+    /// When the child was started, or began what it does now. Its launcher did something else before.
+    pub fn since(&self) -> Moment {
+        self.launcher().since
     }
 
     /// The number of the process beside which the bridge to the proxy is, see

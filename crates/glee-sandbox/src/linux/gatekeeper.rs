@@ -18,8 +18,8 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open}
 
 use super::gate::Gate;
 use super::notification::{Notification, answer, receive, still_waits};
-use super::telling::{Moment, Teller};
-use crate::{Refusal, Transport};
+use super::telling::Teller;
+use crate::{Moment, Refusal, Transport};
 
 /// Connections that may wait at the same time. They are threads of the gatekeeper and count as processes.
 pub(super) const THREADS: usize = 32;

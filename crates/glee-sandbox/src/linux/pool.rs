@@ -22,7 +22,7 @@ use super::message::{read_strength, read_unavailable, read_weaker, write_profile
 use super::placeholder;
 use super::telling::{self, Told};
 use super::wire::{Control, Frame, Kind, Malformed, Peeked};
-use crate::{Network, Profile, Recall, StartError, Strength, Tier};
+use crate::{Moment, Network, Profile, Recall, StartError, Strength, Tier};
 
 /// An unused launcher is kept this long.
 const IDLE: Duration = Duration::from_secs(60);
@@ -54,6 +54,8 @@ pub(super) struct Launcher {
     idle: Duration,
     /// Whether the last warden has left and the next one has not yet said that it is ready.
     pub(super) awaits_warden: bool,
+    /// When it began what it does now.
+    pub(super) since: Moment,
     /// What its gatekeeper refuses, where there may be one.
     pub(super) told: Option<Told>,
 }
@@ -71,7 +73,9 @@ impl Launcher {
         self.process.id()
     }
 
-    pub(super) fn forget_refused(&self) {
+    /// Whatever was asked for until now is no matter of what follows.
+    pub(super) fn begin(&mut self) {
+        self.since = Moment::now();
         if let Some(told) = &self.told {
             told.forget();
         }
@@ -101,7 +105,7 @@ impl Launcher {
             return Err(io::Error::from(io::ErrorKind::InvalidData).into());
         }
         self.awaits_warden = false;
-        self.forget_refused();
+        self.begin();
         Ok(self.control.send(Kind::Order, body, fds)?)
     }
 }
@@ -379,15 +383,16 @@ impl Pool {
         most: &Lowered,
         recall: &Recall,
     ) -> Result<Attempt, StartError> {
+        // Before there is a process that nobody would wait for if this fails.
+        let (told, teller) = match terms.profile.network {
+            Network::Outbound { .. } => telling::pipe().map(|(it, far)| (Some(it), Some(far)))?,
+            Network::None | Network::Proxy { .. } => (None, None),
+        };
         let (mut control, process) = match self.take_expected() {
             Some(unset) => unset,
             None => spawn(&self.program)?,
         };
         let setup = write_setup(&terms.bytes, most.ceiling, &most.why);
-        let (told, teller) = match terms.profile.network {
-            Network::Outbound { .. } => telling::pipe().map(|(it, far)| (Some(it), Some(far)))?,
-            Network::None | Network::Proxy { .. } => (None, None),
-        };
         let fds: Vec<BorrowedFd<'_>> = teller.iter().map(AsFd::as_fd).collect();
         let answer = control
             .send(Kind::Setup, &setup, &fds)
@@ -413,6 +418,7 @@ impl Pool {
                 IDLE
             },
             awaits_warden: false,
+            since: Moment::now(),
             told,
         }))
     }
@@ -587,6 +593,7 @@ mod tests {
             granted: vec![],
             idle: IDLE,
             awaits_warden: false,
+            since: Moment::now(),
             told: None,
         }
     }

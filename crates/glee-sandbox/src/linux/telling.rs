@@ -7,12 +7,10 @@
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::time::{ClockId, clock_gettime};
 
-use crate::{Refusal, Transport};
+use crate::{Moment, Refusal, Transport};
 
 /// A divisor of every page's size, so that no record is ever cut.
 const RECORD: usize = 32;
@@ -21,35 +19,18 @@ const CAPACITY: usize = 4096;
 /// No more than this is told of one call.
 const MOST: usize = 16;
 
-/// Nanoseconds of the clock that all processes of a machine share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Moment(u64);
-
-impl Moment {
-    pub(super) fn now() -> Moment {
-        let now = clock_gettime(ClockId::Monotonic);
-        let part = |it: i64| u64::try_from(it).unwrap_or(0);
-        Moment(part(now.tv_sec) * 1_000_000_000 + part(now.tv_nsec))
-    }
-}
-
 /// The end of the gatekeeper.
 pub(super) struct Teller(OwnedFd);
 
 /// The end of glee.
-pub(super) struct Told {
-    pipe: OwnedFd,
-    /// What was asked for before this is about an earlier call.
-    since: AtomicU64,
-}
+pub(super) struct Told(OwnedFd);
 
 /// Both ends; the one to write to is to be sent away.
 pub(super) fn pipe() -> io::Result<(Told, OwnedFd)> {
     let (pipe, far) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
     // A larger one only holds more.
     let _ = rustix::pipe::fcntl_setpipe_size(&far, CAPACITY);
-    let since = AtomicU64::new(0);
-    Ok((Told { pipe, since }, far))
+    Ok((Told(pipe), far))
 }
 
 impl Teller {
@@ -65,16 +46,13 @@ impl Teller {
 }
 
 impl Told {
-    /// Another call begins: whatever was refused until now is no matter of it.
+    /// Makes room for what another call is refused. A record of an earlier one may still be on its way.
     pub(super) fn forget(&self) {
-        // A record may still be on its way; it tells that it is older than this.
-        self.since.store(Moment::now().0, Ordering::Relaxed);
         self.drain(|_| {});
     }
 
-    /// What was refused since the call began, each once.
-    pub(super) fn take(&self) -> Vec<Refusal> {
-        let since = Moment(self.since.load(Ordering::Relaxed));
+    /// What was asked for since a call began, each once. What is older was no matter of it.
+    pub(super) fn take(&self, since: Moment) -> Vec<Refusal> {
         let mut found = Vec::new();
         self.drain(|record| match read_record(record) {
             Some((refusal, asked))
@@ -92,7 +70,7 @@ impl Told {
         const LARGEST: usize = 64 << 10;
         let mut bytes = [0; CAPACITY];
         for _ in 0..LARGEST / CAPACITY {
-            let read = match rustix::io::read(&self.pipe, &mut bytes) {
+            let read = match rustix::io::read(&self.0, &mut bytes) {
                 Ok(it) => it,
                 Err(rustix::io::Errno::INTR) => continue,
                 Err(_) => return,
@@ -111,7 +89,7 @@ fn write_record(refusal: Refusal, asked: Moment) -> [u8; RECORD] {
         IpAddr::V4(it) => (4, it.to_ipv6_mapped()),
         IpAddr::V6(it) => (6, it),
     };
-    record[..8].copy_from_slice(&asked.0.to_le_bytes());
+    record[..8].copy_from_slice(&asked.to_bytes());
     record[8] = family;
     record[9] = match refusal.transport {
         Transport::Stream => 1,
@@ -123,7 +101,7 @@ fn write_record(refusal: Refusal, asked: Moment) -> [u8; RECORD] {
 }
 
 fn read_record(record: &[u8; RECORD]) -> Option<(Refusal, Moment)> {
-    let asked = Moment(u64::from_le_bytes(record[..8].try_into().ok()?));
+    let asked = Moment::from_bytes(record[..8].try_into().ok()?);
     let transport = match record[9] {
         1 => Transport::Stream,
         2 => Transport::Datagram,
@@ -161,55 +139,55 @@ mod tests {
     #[test]
     fn each_refusal_is_told_once_and_to_its_own_call() {
         let (teller, told) = both();
-        told.forget();
         let first = Moment::now();
         for port in [1, 2, 1] {
             teller.tell(refusal(port), first);
         }
-        assert_eq!(told.take(), [refusal(1), refusal(2)]);
-        assert_eq!(told.take(), []);
+        assert_eq!(told.take(first), [refusal(1), refusal(2)]);
+        assert_eq!(told.take(first), []);
         // Unread when the next call begins.
         teller.tell(refusal(3), first);
         told.forget();
-        assert_eq!(told.take(), []);
+        let second = Moment::now();
+        assert_eq!(told.take(second), []);
         // Asked for by a call that is over, and told only when the next one has begun.
         teller.tell(refusal(4), first);
         teller.tell(refusal(5), Moment::now());
-        assert_eq!(told.take(), [refusal(5)]);
+        assert_eq!(told.take(second), [refusal(5)]);
     }
 
     #[test]
     fn a_flood_is_neither_waited_for_nor_kept() {
         let (teller, told) = both();
-        told.forget();
+        let since = Moment::now();
         let flood = || (1..=u16::MAX).for_each(|it| teller.tell(refusal(it), Moment::now()));
         flood();
-        assert_eq!(told.take(), (1..=16).map(refusal).collect::<Vec<_>>());
+        assert_eq!(told.take(since), (1..=16).map(refusal).collect::<Vec<_>>());
         flood();
         told.forget();
         teller.tell(refusal(7), Moment::now());
-        assert_eq!(told.take(), [refusal(7)]);
+        assert_eq!(told.take(since), [refusal(7)]);
     }
 
     #[test]
     fn what_is_no_record_is_passed_over() {
         let (teller, told) = both();
-        told.forget();
+        let since = Moment::now();
         rustix::io::write(&teller.0, &[0xff; RECORD]).unwrap();
         teller.tell(refusal(1), Moment::now());
         rustix::io::write(&teller.0, &[0; RECORD / 2]).unwrap();
-        assert_eq!(told.take(), [refusal(1)]);
+        assert_eq!(told.take(since), [refusal(1)]);
         drop(teller);
-        assert_eq!(told.take(), []);
+        assert_eq!(told.take(since), []);
     }
 
     proptest! {
         #[test]
-        fn a_record_arrives_as_it_was_sent(ip: IpAddr, port: u16, is_stream: bool, asked: u64) {
+        fn a_record_arrives_as_it_was_sent(ip: IpAddr, port: u16, is_stream: bool, asked: [u8; 8]) {
             let transport = if is_stream { Transport::Stream } else { Transport::Datagram };
             let refusal = Refusal { to: SocketAddr::new(ip, port), transport };
-            let record = write_record(refusal, Moment(asked));
-            prop_assert_eq!(read_record(&record), Some((refusal, Moment(asked))));
+            let record = write_record(refusal, Moment::from_bytes(asked));
+            prop_assert_eq!(read_record(&record), Some((refusal, Moment::from_bytes(asked))));
         }
 
         #[test]

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
 use glee_sandbox::{
-    Confinement, IpRange, Layer, Network, PROXY_ADDRESS, Profile, Sandbox, StartError, Tier,
+    Confinement, IpRange, Layer, Moment, Network, PROXY_ADDRESS, Profile, Sandbox, StartError, Tier,
 };
 
 use crate::support::*;
@@ -169,8 +169,9 @@ fn the_proxy_is_the_only_way_out() {
     let listener = UnixListener::bind(&socket).unwrap();
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
-            let mut word = [0; 7];
-            if stream.read_exact(&mut word).is_ok() {
+            let (mut moment, mut word) = ([0; Moment::SIZE], [0; 7]);
+            let read = stream.read_exact(&mut moment);
+            if read.and_then(|()| stream.read_exact(&mut word)).is_ok() && word == *b"CONNECT" {
                 let _ = stream.write_all(b"vetted");
             }
         }

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
 use std::net::TcpListener;
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use glee_sandbox::{
-    Child, Confinement, Exit, Network, PROXY_ADDRESS, Profile, Refusal, Sandbox, Tier, Transport,
-    launcher_behind,
+    Child, Confinement, Exit, Moment, Network, PROXY_ADDRESS, Profile, Refusal, Sandbox, Tier,
+    Transport, launcher_behind,
 };
 
 use crate::support::*;
@@ -84,9 +84,11 @@ fn a_call_is_told_only_what_it_was_refused_itself() {
     let launcher = first.launcher_id();
     first.wait().unwrap();
     // Nobody has asked what the first one was refused, and the second has its launcher.
+    let began = first.since();
     drop(first);
     let second = start(&sandbox, &outbound(), &connect(2));
     assert_eq!(second.launcher_id(), launcher);
+    assert!(second.since() > began);
     second.wait().unwrap();
     assert_eq!(second.refused(), [stream("127.0.0.1:2")]);
     assert_eq!(second.refused(), []);
@@ -97,7 +99,7 @@ fn a_call_is_told_only_what_it_was_refused_itself() {
 #[test]
 fn a_child_that_goes_on_is_told_what_was_refused_since() {
     let sandbox = sandbox();
-    let (near, far) = std::os::unix::net::UnixStream::pair().unwrap();
+    let (near, far) = UnixStream::pair().unwrap();
     let code = "\
 c = socket.socket(fileno=3)
 while port := c.recv(1):
@@ -108,14 +110,14 @@ while port := c.recv(1):
         &["-I", "-c", &format!("import socket\n{code}")],
     );
     order.fds.push(far.into());
-    let child = sandbox.start(&outbound(), order).unwrap();
+    let mut child = sandbox.start(&outbound(), order).unwrap();
     let attempt = |port: u8| {
         use std::io::Write;
         (&near).write_all(&[port]).unwrap();
         (&near).read_exact(&mut [0]).unwrap();
     };
     attempt(1);
-    child.forget_refused();
+    child.begin();
     attempt(2);
     // The record is there before the program goes on.
     assert_eq!(child.refused(), [stream("127.0.0.1:2")]);
@@ -137,6 +139,8 @@ for port in range(1, 3000):
     assert_eq!(told.len(), 16);
     assert_eq!(told[0], stream("127.0.0.1:1"));
     drop(child);
+    // Nobody asks what this one was refused, and there is room for the next one's.
+    start(&sandbox, &outbound(), code).wait().unwrap();
     let next = refused(
         &sandbox,
         &outbound(),
@@ -148,7 +152,7 @@ for port in range(1, 3000):
 #[test]
 fn what_was_refused_to_a_child_that_is_killed_is_told() {
     let sandbox = sandbox();
-    let (mut near, far) = std::os::unix::net::UnixStream::pair().unwrap();
+    let (mut near, far) = UnixStream::pair().unwrap();
     let code = "import os, socket, signal\n\
          socket.socket().connect_ex(('127.0.0.1', 1))\nos.write(3, b'.')\nsignal.pause()";
     let (mut order, _, _) = order("/usr/bin/python3", &["-I", "-c", code]);
@@ -210,7 +214,7 @@ fn nobody_but_the_gatekeeper_can_tell() {
         return; // Another user cannot see what these processes have open.
     }
     let sandbox = sandbox();
-    let (mut near, far) = std::os::unix::net::UnixStream::pair().unwrap();
+    let (mut near, far) = UnixStream::pair().unwrap();
     let code = "import os, signal\nos.write(3, b'.')\nsignal.pause()";
     let (mut order, _, _) = order("/usr/bin/python3", &["-I", "-c", code]);
     order.fds.push(far.into());
@@ -262,7 +266,57 @@ fn a_connection_to_the_proxy_leads_to_its_launcher() {
     });
     assert_eq!(launcher_behind(&of_first), Some(first.launcher_id()));
     // Somebody who is no bridge.
-    let (near, _far) = std::os::unix::net::UnixStream::pair().unwrap();
+    let (near, _far) = UnixStream::pair().unwrap();
     let behind = launcher_behind(&near);
     assert!(behind != Some(first.launcher_id()) && behind != Some(second.launcher_id()));
+}
+
+/// What a connection to a proxy's socket begins with.
+fn moment_of(connection: &mut UnixStream) -> Moment {
+    let mut bytes = [0; Moment::SIZE];
+    connection.read_exact(&mut bytes).unwrap();
+    Moment::from_bytes(bytes)
+}
+
+#[test]
+fn a_connection_to_the_proxy_tells_whose_call_it_is_of() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("proxy.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let through = Profile {
+        network: Network::Proxy { socket },
+        ..profile(Confinement::Required)
+    };
+    let sandbox = sandbox();
+    let ask = |then: &str| {
+        let (host, port) = PROXY_ADDRESS.split_once(':').unwrap();
+        let connect = format!("socket.create_connection(('{host}', {port}))");
+        start(&sandbox, &through, &format!("s = {connect}\n{then}"))
+    };
+    let wait = ask("s.sendall(b'x')\ns.recv(1)");
+    let (mut connection, _) = listener.accept().unwrap();
+    assert!(moment_of(&mut connection) > wait.since());
+    wait.kill();
+    wait.wait().unwrap();
+    drop((wait, connection));
+    for leave in [
+        "s.sendall(b'x')\nos._exit(0)",
+        // It takes its time to carry all of this, and the end comes after it.
+        "s.setblocking(False)\nfor _ in range(99):\n  try: s.send(bytes(65536))\n  except BlockingIOError: break\nos._exit(0)",
+        "import struct\ns.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))\ns.sendall(b'x')\nos._exit(0)",
+    ] {
+        for _ in 0..20 {
+            let gone = ask(leave);
+            gone.wait().unwrap();
+            drop(gone);
+            let next = start(&sandbox, &through, "pass");
+            // With the last of them it may have nothing to carry any more.
+            let (mut connection, _) = listener.accept().unwrap();
+            let mut bytes = [0; Moment::SIZE];
+            if connection.read_exact(&mut bytes).is_ok() {
+                assert!(Moment::from_bytes(bytes) < next.since(), "{leave}");
+            }
+            next.wait().unwrap();
+        }
+    }
 }

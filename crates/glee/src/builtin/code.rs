@@ -189,7 +189,7 @@ impl Confined for ToolExec {
         .await?;
         Ok(Told {
             truncated: ended.truncated,
-            warnings: ended.refused,
+            warnings: ended.warnings(),
             output: Exit {
                 stdout: ended.stdout,
                 stderr: ended.stderr,
@@ -234,7 +234,7 @@ async fn line(site: &Site<'_>, input: Line) -> Result<Ended, Failure> {
 fn told(ended: Ended) -> Told<Output> {
     Told {
         truncated: ended.truncated,
-        warnings: ended.refused,
+        warnings: ended.warnings(),
         output: Output {
             exit_code: ended.code,
             duration: ended.duration.as_millis() as u64,

@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 
 use super::Means;
 use super::workspace::{Ground, Workspace};
-use crate::exec::{Cage, Cell, Ended, Program};
+use crate::exec::{Cage, Cell, Ended, Program, add_denied};
 use crate::native::{self, About, Unfit};
 
 /// The longest that any program may take.
@@ -200,10 +200,7 @@ pub(super) fn succeeded(what: &str, ended: Ended) -> Result<Ended, Failure> {
                 .with("exit_code", code)
                 .with("stdout", end_of(&ended.stdout))
                 .with("stderr", end_of(&ended.stderr));
-            Err(match ended.refused.first() {
-                Some(refused) => failure.hint(refused),
-                None => failure,
-            })
+            Err(add_denied(failure, &ended.denied))
         }
     }
 }
@@ -212,4 +209,33 @@ pub(super) fn succeeded(what: &str, ended: Ended) -> Result<Ended, Failure> {
 fn end_of(text: &str) -> &str {
     let start = text.len().saturating_sub(16 << 10);
     &text[text.ceil_char_boundary(start)..]
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::exec::Denied;
+
+    #[test]
+    fn a_program_that_failed_tells_what_it_was_refused() {
+        let ended = Ended {
+            code: 1,
+            stdout: String::new(),
+            stderr: String::new(),
+            duration: Duration::ZERO,
+            truncated: None,
+            denied: vec![Denied {
+                details: json!({"what": "x.test:443"}),
+                sentence: "the proxy refused x.test:443".to_owned(),
+            }],
+        };
+        let failure = succeeded("x", ended).unwrap_err();
+        assert_eq!(failure.details["denied"], json!([{"what": "x.test:443"}]));
+        assert_eq!(
+            failure.hint.as_deref(),
+            Some("the proxy refused x.test:443")
+        );
+    }
 }

@@ -4,20 +4,19 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use glee_core::model::Limits;
 use glee_core::outcome::{Failure, FailureKind, Held};
 use glee_core::permission::{Grant, Network};
 use glee_core::secret::SecretValues;
 use glee_sandbox::{Child, Confinement, End, Exit, PROXY_ADDRESS, Profile, Recall};
-use serde_json::Value;
 
 use super::cage::{Cage, held, limits, protected};
-use super::denied::{Denial, Granted, told};
+use super::denied::{Denied, Granted, told};
 use super::entrypoint::find_entrypoint;
-use super::guessed::from_words;
-use super::place::{PATH, exists_inside};
+use super::guessed::{Setting, from_words};
+use super::place::{PATH, exists_inside, has_own_root};
 use super::process::start_failure;
 use super::streams::{Captured, capture, from_child};
 
@@ -52,12 +51,6 @@ pub struct Ran {
     pub stderr: String,
     /// What it was refused, if it did not end well.
     pub denied: Vec<Denied>,
-}
-
-/// Something that a program was refused.
-pub struct Denied {
-    pub details: Value,
-    pub sentence: String,
 }
 
 impl Cage {
@@ -123,7 +116,7 @@ impl Cage {
         .into_iter()
         .map(|(name, value)| (name.into(), value.into()))
         .collect::<Vec<_>>();
-        if let Network::Hosts(_) = wanted.network {
+        if has_own_root(strength.tier) && matches!(wanted.network, Network::Hosts(_)) {
             for name in ["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"] {
                 env.push((name.into(), format!("http://{PROXY_ADDRESS}").into()));
             }
@@ -142,9 +135,8 @@ impl Cage {
             read: profile.read.clone(),
             write: profile.write.clone(),
         };
-        let (sandbox, told) = (self.sandbox.clone(), strength.clone());
-        let start = move || sandbox.start_as(&profile, &told, order, &Recall::default());
-        let began = Instant::now();
+        let (sandbox, holds) = (self.sandbox.clone(), strength.clone());
+        let start = move || sandbox.start_as(&profile, &holds, order, &Recall::default());
         let child = tokio::task::spawn_blocking(start)
             .await
             .map_err(|err| Failure::new(FailureKind::Internal, err.to_string()))?
@@ -162,12 +154,23 @@ impl Cage {
             Exit::Code(code) => code,
             Exit::Signal(signal) => 128 + signal,
         };
-        let refused = self.refused(&child, &grant.network, began);
+        let refused = self.refused(&child, &grant.network);
         let (stdout, stderr) = (text(&out), text(&err));
+        let setting = Setting {
+            tier: refused.tier,
+            root: &wanted.root,
+            cwd: &wanted.cwd,
+            grant: &grant,
+            protected: &|writable| protected(&wanted.root, writable),
+        };
         let denied = match code {
             0 => Vec::new(),
-            _ if !confined => Vec::new(),
-            _ => denied(&refused, from_words(&stderr, &wanted.cwd, &grant)),
+            _ => told(
+                &refused.denials,
+                from_words(&stderr, &setting),
+                &SecretValues::new(),
+                Granted::OnCommandLine,
+            ),
         };
         Ok(Ran {
             code,
@@ -179,15 +182,6 @@ impl Cage {
             stderr,
         })
     }
-}
-
-fn denied(known: &[Denial], guessed: Vec<Denial>) -> Vec<Denied> {
-    let told = told(known, guessed, &SecretValues::new());
-    let shown = told.iter().map(|it| Denied {
-        details: it.shown(Granted::OnCommandLine),
-        sentence: it.sentence(Granted::OnCommandLine),
-    });
-    shown.collect()
 }
 
 /// Waits on a thread of its own, so that Ctrl-C and the deadline can end the child meanwhile.

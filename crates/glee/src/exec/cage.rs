@@ -481,7 +481,7 @@ fn installation(python: &Path) -> Option<&Path> {
 }
 
 /// More, when an agent made the tool, or says what it does.
-fn protected_from(spec: &ToolSpec, root: &Path, writable: &[PathBuf]) -> Vec<PathBuf> {
+pub(super) fn protected_from(spec: &ToolSpec, root: &Path, writable: &[PathBuf]) -> Vec<PathBuf> {
     let mut paths = protected(root, writable);
     if spec.origin != Origin::User {
         paths.extend(FROM_AGENTS.iter().map(|it| root.join(it)));

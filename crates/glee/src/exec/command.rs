@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::cage::Cage;
 use super::entrypoint::find_entrypoint;
-use super::place::{self, Place};
+use super::place::{self, Place, Surroundings};
 use super::process::{self, Job, invalid, too_large};
 use super::streams::NOTES;
 
@@ -32,7 +32,7 @@ pub(super) async fn run(
             .into_iter()
             .map(OsString::from)
             .collect(),
-        env: place::environment(call, &command.env, place.scratch(), NOTES)?,
+        env: place::environment(call, &command.env, place.surroundings(), NOTES)?,
         cwd: place.cwd(absolute(call.root(), &command.cwd))?,
         stdin: stdin(command, call)?.unwrap_or_default().into_bytes(),
         request: None,
@@ -56,9 +56,12 @@ pub(super) fn preview(command: &Command, call: &Admitted) -> Result<Value, Failu
         .map_err(|why| Failure::new(FailureKind::ExecutionError, why))?;
     let mut argv = vec![entrypoint.path.display().to_string()];
     argv.extend(arguments(command, call)?);
-    let scratch = Path::new("<scratch>");
+    let around = Surroundings {
+        scratch: Path::new("<scratch>"),
+        has_proxy: true,
+    };
     let env: serde_json::Map<String, Value> =
-        place::environment(call, &command.env, scratch, NOTES)?
+        place::environment(call, &command.env, around, NOTES)?
             .into_iter()
             .map(|(name, value)| {
                 (

@@ -3,22 +3,23 @@
 //! The gatekeeper and the proxy tell what they refuse. Of the rest there are only the program's own words; see
 //! [`guessed`](super::guessed).
 
-use std::net::{Ipv6Addr, SocketAddr};
-use std::time::Instant;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use glee_core::admit::Admitted;
+use glee_core::host::is_metadata;
 use glee_core::model::Origin;
+use glee_core::outcome::Failure;
 use glee_core::permission::Network;
 use glee_core::redact::is_short;
 use glee_core::secret::SecretValues;
-use glee_sandbox::{Child, Refusal, Transport};
+use glee_sandbox::{Child, Refusal, Tier, Transport};
 use serde_json::{Value, json};
 
 use super::cage::Cage;
 use super::http::Refused;
 
 /// Most denials told of one call.
-const MOST: usize = 5;
+pub(super) const MOST: usize = 5;
 
 /// One thing that was refused, or seems to have been.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,23 +31,49 @@ pub(super) enum Denial {
         is_allowed: bool,
     },
     /// The proxy refused a host.
-    Host {
-        refused: Refused,
-        is_allowed: bool,
-    },
+    Host { refused: Refused, is_allowed: bool },
     /// A file that the words name.
     Read {
         path: String,
         by: &'static str,
+        opens: Opens,
     },
     Write {
         path: String,
         by: &'static str,
+        opens: Opens,
     },
     /// The words are about a network, and there is none.
     NoNetwork,
     /// The words are about a network, and only the proxy leads there.
     Bypass,
+}
+
+/// What would have to be granted for a path. A grant opens what is there, by its real name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Opens {
+    Itself,
+    /// It is a link, or behind one.
+    WhereItLeads(String),
+    /// It is not there, and would be made in this directory.
+    Directory(String),
+    /// It is not there, and its directory is too much to grant for it.
+    OnceThere,
+    /// It is protected whatever is granted.
+    Never,
+}
+
+/// What is known to have been refused to a child, and what held it.
+pub(super) struct Known {
+    pub(super) denials: Vec<Denial>,
+    pub(super) tier: Tier,
+}
+
+/// A denial, worded for whoever was refused.
+#[derive(Clone, Debug)]
+pub struct Denied {
+    pub details: Value,
+    pub sentence: String,
 }
 
 /// Where what is missing would be granted.
@@ -81,10 +108,26 @@ impl Granted {
         match self {
             Granted::OnCommandLine => {
                 let (_, flag) = permission.split_once('.').unwrap_or_default();
-                format!("--{flag} {path}")
+                match path.chars().all(is_plain) {
+                    true => format!("--{flag} {path}"),
+                    false => format!("--{flag} '{}'", path.replace('\'', r"'\''")),
+                }
             }
-            _ => format!("{permission}: [{path}]"),
+            _ if path.chars().all(is_plain) => format!("{permission}: [{path}]"),
+            // As JSON writes it, which is how YAML reads it.
+            _ => format!("{permission}: [{}]", Value::from(path)),
         }
+    }
+
+    /// The narrowest grant that opens a path.
+    fn opening(self, permission: &str, path: &str, opens: &Opens) -> Option<String> {
+        let path = match opens {
+            Opens::Itself => path,
+            Opens::WhereItLeads(real) => real,
+            Opens::Directory(it) => it,
+            Opens::OnceThere | Opens::Never => return None,
+        };
+        Some(self.path(permission, path))
     }
 
     fn everywhere(self) -> &'static str {
@@ -158,8 +201,8 @@ impl Denial {
                     Some(granted.host(&SocketAddr::new(*address, *port).to_string()))
                 }
             },
-            Denial::Read { path, .. } => Some(granted.path("fs.read", path)),
-            Denial::Write { path, .. } => Some(granted.path("fs.write", path)),
+            Denial::Read { path, opens, .. } => granted.opening("fs.read", path, opens),
+            Denial::Write { path, opens, .. } => granted.opening("fs.write", path, opens),
             Denial::NoNetwork => Some(granted.host("the host it needs").replace('"', "")),
             Denial::Bypass => None,
         }
@@ -168,6 +211,7 @@ impl Denial {
     /// What else to know about it.
     fn note(&self, granted: Granted) -> Option<String> {
         const ALLOWED: &str = "`http.allowed_hosts` in .glee/config.yml has to list it as well";
+        const METADATA: &str = "a cloud hands out the machine's credentials there";
         let everywhere = granted.everywhere();
         let (note, is_allowed) = match self {
             Denial::Destination {
@@ -211,12 +255,30 @@ impl Denial {
                 )),
                 true,
             ),
-            Denial::Read { .. } | Denial::Write { .. } | Denial::NoNetwork => (None, true),
+            Denial::Read { path, opens, .. } | Denial::Write { path, opens, .. } => {
+                (opens.note(self.permission(), path, granted), true)
+            }
+            Denial::NoNetwork => (None, true),
         };
-        match (note, is_allowed) {
-            (note, true) => note,
-            (None, false) => Some(ALLOWED.to_owned()),
-            (Some(note), false) => Some(format!("{note}; {ALLOWED}")),
+        let parts = [
+            note,
+            (!is_allowed).then(|| ALLOWED.to_owned()),
+            self.address()
+                .is_some_and(is_metadata)
+                .then(|| METADATA.to_owned()),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
+
+    fn address(&self) -> Option<IpAddr> {
+        match self {
+            Denial::Destination { refusal, .. } => Some(refusal.to.ip()),
+            Denial::Host { refused, .. } => match refused {
+                Refused::NotPublic { address, .. } => Some(*address),
+                _ => refused.host()?.parse().ok(),
+            },
+            _ => None,
         }
     }
 
@@ -229,8 +291,15 @@ impl Denial {
         !matches!(self, Denial::Read { .. } | Denial::Write { .. })
     }
 
+    pub(super) fn denied(&self, granted: Granted) -> Denied {
+        Denied {
+            details: self.shown(granted),
+            sentence: self.sentence(granted),
+        }
+    }
+
     /// For `details.denied`.
-    pub(super) fn shown(&self, granted: Granted) -> Value {
+    fn shown(&self, granted: Granted) -> Value {
         let mut shown = json!({
             "what": self.what(), "by": self.by(), "permission": self.permission(), "grant": self.grant(granted),
         });
@@ -241,7 +310,7 @@ impl Denial {
     }
 
     /// For people, in one line.
-    pub(super) fn sentence(&self, granted: Granted) -> String {
+    fn sentence(&self, granted: Granted) -> String {
         let refused = match self.is_known() {
             true => format!("the {} refused {}", self.by(), self.what()),
             false => format!("it seems that the sandbox refused {}", self.what()),
@@ -251,6 +320,30 @@ impl Denial {
         let parts = [Some(refused), grant, self.note(granted)];
         parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
     }
+}
+
+impl Opens {
+    /// What else to know about its grant.
+    fn note(&self, permission: &str, path: &str, granted: Granted) -> Option<String> {
+        const NOT_THERE: &str = "what is not there cannot be granted";
+        let alone = granted.path(permission, path);
+        match self {
+            Opens::Itself => None,
+            Opens::WhereItLeads(real) => Some(format!(
+                "it leads to {real}, and a grant opens only that name, so the tool has to use it"
+            )),
+            Opens::Directory(_) => Some(format!(
+                "{NOT_THERE}; once it is there, `{alone}` is enough"
+            )),
+            Opens::OnceThere => Some(format!("{NOT_THERE}; make it first, then grant `{alone}`")),
+            Opens::Never => Some("it is protected, whatever is granted".to_owned()),
+        }
+    }
+}
+
+/// Whether a letter of a path means nothing else, neither to YAML nor to a shell.
+fn is_plain(letter: char) -> bool {
+    letter.is_alphanumeric() || "/._-+@=".contains(letter)
 }
 
 /// A host as an entry of a list names it.
@@ -263,15 +356,17 @@ fn entry(host: &str, port: u16) -> String {
 
 impl Cage {
     /// What the gatekeeper and the proxy have refused a child since its call began.
-    pub(super) fn refused(&self, child: &Child, network: &Network, began: Instant) -> Vec<Denial> {
-        match network {
+    pub(super) fn refused(&self, child: &Child, network: &Network) -> Known {
+        let denials = match network {
             Network::None => Vec::new(),
             Network::Public => self.destinations(&child.refused()),
             Network::Hosts(_) => {
-                let refused = self.egress.refused(child.launcher_id(), began);
+                let refused = self.egress.refused(child.launcher_id(), child.since());
                 refused.into_iter().map(|it| self.host(it)).collect()
             }
-        }
+        };
+        let tier = child.strength().tier;
+        Known { denials, tier }
     }
 
     fn destinations(&self, refused: &[Refusal]) -> Vec<Denial> {
@@ -307,7 +402,12 @@ impl Cage {
 }
 
 /// What is told of a call: what is known first, then what its words point to.
-pub(super) fn told(known: &[Denial], guessed: Vec<Denial>, secrets: &SecretValues) -> Vec<Denial> {
+pub(super) fn told(
+    known: &[Denial],
+    guessed: Vec<Denial>,
+    secrets: &SecretValues,
+    granted: Granted,
+) -> Vec<Denied> {
     let mut told: Vec<Denial> = known.to_vec();
     // Words about a network are about what is known already.
     let is_new = |it: &Denial| known.is_empty() || !it.is_about_network();
@@ -320,7 +420,18 @@ pub(super) fn told(known: &[Denial], guessed: Vec<Denial>, secrets: &SecretValue
             conceal(host, secrets);
         }
     }
-    told
+    told.iter().map(|it| it.denied(granted)).collect()
+}
+
+/// Adds what was refused to a failure.
+pub(crate) fn add(failure: Failure, denied: &[Denied]) -> Failure {
+    match denied.first() {
+        None => failure,
+        Some(first) => {
+            let details: Vec<Value> = denied.iter().map(|it| it.details.clone()).collect();
+            failure.with("denied", details).hint(&first.sentence)
+        }
+    }
 }
 
 /// What comes from a URL is in lower case, in which nobody looks for a secret later on.
@@ -354,6 +465,45 @@ mod tests {
         let shown = destination(Transport::Datagram).shown(Granted::InManifest);
         assert_eq!(shown["grant"], Value::Null);
         assert!(shown["note"].as_str().unwrap().contains("datagrams"));
+    }
+
+    #[test]
+    fn what_a_metadata_address_gives_away_is_told() {
+        let to = "169.254.169.254:80";
+        let known = [
+            Denial::Destination {
+                refusal: Refusal {
+                    to: to.parse().unwrap(),
+                    transport: Transport::Stream,
+                },
+                is_allowed: true,
+            },
+            Denial::Host {
+                refused: Refused::NotListed {
+                    host: "169.254.169.254".to_owned(),
+                    port: 80,
+                },
+                is_allowed: true,
+            },
+        ];
+        for it in known {
+            let sentence = it.sentence(Granted::InManifest);
+            assert!(sentence.contains("credentials"), "{sentence}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_means_something_else_is_quoted() {
+        let grant = |path: &str, granted: Granted| granted.path("fs.read", path);
+        for (path, in_manifest, by_hand) in [
+            ("/p/a-b_c.txt", "[/p/a-b_c.txt]", "--read /p/a-b_c.txt"),
+            ("/p/a,/etc", r#"["/p/a,/etc"]"#, "--read '/p/a,/etc'"),
+            ("/p/$(x)#'", r#"["/p/$(x)#'"]"#, r"--read '/p/$(x)#'\'''"),
+        ] {
+            let manifest = grant(path, Granted::InManifest);
+            assert_eq!(manifest, format!("fs.read: {in_manifest}"));
+            assert_eq!(grant(path, Granted::OnCommandLine), by_hand);
+        }
     }
 
     #[test]
@@ -392,8 +542,8 @@ mod tests {
             },
             is_allowed: true,
         }];
-        let told = told(&known, Vec::new(), &secrets);
-        let shown = told[0].shown(Granted::InManifest).to_string();
+        let told = told(&known, Vec::new(), &secrets, Granted::InManifest);
+        let shown = format!("{:?}", told[0]);
         assert!(
             !shown.contains("s3cretvalue") && shown.contains("x-[REDACTED:KEY].test:80"),
             "{shown}"
@@ -406,10 +556,11 @@ mod tests {
         let path = |path: &str| Denial::Read {
             path: path.to_owned(),
             by: "landlock",
+            opens: Opens::Itself,
         };
         let guessed = vec![Denial::Bypass, path("/a"), path("/b")];
-        let told = told(&known, guessed, &SecretValues::new());
+        let told = told(&known, guessed, &SecretValues::new(), Granted::InManifest);
         assert_eq!(told.len(), MOST);
-        assert_eq!(told[4], path("/a"));
+        assert_eq!(told[4].details["what"], "/a");
     }
 }

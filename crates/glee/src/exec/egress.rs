@@ -8,10 +8,11 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use glee_core::host::HostPattern;
 use glee_core::permission::Network;
+use glee_sandbox::Moment;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpStream, UnixListener, UnixStream};
 use tokio::sync::Semaphore;
@@ -50,8 +51,8 @@ impl Egress {
         }
     }
 
-    /// What the tree below a launcher was refused on connections that it made since then, each once.
-    pub(super) fn refused(&self, launcher: u32, since: Instant) -> Vec<Refused> {
+    /// What the tree below a launcher was refused that it has asked for since then, each once.
+    pub(super) fn refused(&self, launcher: u32, since: Moment) -> Vec<Refused> {
         self.refusals.take(launcher, since)
     }
 
@@ -104,29 +105,23 @@ async fn serve(listener: UnixListener, rules: Arc<Rules>, refusals: Arc<Refusals
             return;
         };
         let (rules, refusals) = (rules.clone(), refusals.clone());
-        let made = Instant::now();
         tokio::spawn(async move {
             let guard = Guard {
                 network: &rules.network,
                 allowed: rules.allowed.as_deref(),
             };
             // A client that breaks off is no one's failure.
-            let _ = carry(client, &guard, &refusals, made).await;
+            let _ = carry(client, &guard, &refusals).await;
             drop(place);
         });
     }
 }
 
-async fn carry(
-    mut client: UnixStream,
-    guard: &Guard<'_>,
-    refusals: &Refusals,
-    made: Instant,
-) -> io::Result<()> {
-    let Ok(head) = tokio::time::timeout(HEAD_PATIENCE, read_head(&mut client)).await else {
+async fn carry(mut client: UnixStream, guard: &Guard<'_>, refusals: &Refusals) -> io::Result<()> {
+    let Ok(start) = tokio::time::timeout(HEAD_PATIENCE, read_start(&mut client)).await else {
         return refuse(&mut client, 408, "no request came").await;
     };
-    let (head, rest) = head?;
+    let (asked, head, rest) = start?;
     let Some(request) = Request::parse(&head) else {
         return refuse(
             &mut client,
@@ -142,7 +137,7 @@ async fn carry(
         Err(Refusal::Policy(refused)) => {
             let words = refused.words();
             // Before it is answered: a call that ends because of it is told.
-            refusals.note(&client, made, refused);
+            refusals.note(&client, asked, refused);
             return refuse(&mut client, 403, &words).await;
         }
         Err(Refusal::Network(err)) => return refuse(&mut client, 502, &err.to_string()).await,
@@ -260,6 +255,14 @@ async fn dial(target: &Url, guard: &Guard<'_>) -> Result<TcpStream, Refusal> {
         }
     }
     Err(Refusal::Network(last))
+}
+
+/// When whoever connected was there, as the bridge tells it; then the head of the request, and what came after it.
+async fn read_start(client: &mut UnixStream) -> io::Result<(Moment, String, Vec<u8>)> {
+    let mut moment = [0; Moment::SIZE];
+    client.read_exact(&mut moment).await?;
+    let (head, rest) = read_head(client).await?;
+    Ok((Moment::from_bytes(moment), head, rest))
 }
 
 /// Everything up to the empty line, and what came after it.

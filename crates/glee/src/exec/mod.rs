@@ -39,6 +39,8 @@ use python::Warm;
 pub use by_hand::{ByHand, Ran, Streams};
 pub use cage::Cage;
 pub(crate) use cage::real;
+pub use denied::Denied;
+pub(crate) use denied::add as add_denied;
 pub use egress::Egress;
 pub use entrypoint::{Entrypoint, find_entrypoint};
 pub(crate) use program::{Cell, Ended, Program};

@@ -59,9 +59,9 @@ impl Place {
             strength = cage.strength(profile.clone()) => strength?,
             why = given_up(call) => return Err(why),
         };
-        let scratch = match strength.tier {
-            Tier::Full | Tier::FullWithoutCgroup => Scratch::OfSandbox,
-            Tier::Landlock | Tier::None => {
+        let scratch = match has_own_root(strength.tier) {
+            true => Scratch::OfSandbox,
+            false => {
                 let directory = host_scratch()?;
                 profile.write.push(directory.path().to_owned());
                 Scratch::OfHost(directory)
@@ -89,10 +89,17 @@ impl Place {
         matches!(self.scratch, Scratch::OfSandbox)
     }
 
-    pub(super) fn scratch(&self) -> &Path {
+    fn scratch(&self) -> &Path {
         match &self.scratch {
             Scratch::OfSandbox => Path::new("/tmp"),
             Scratch::OfHost(directory) => directory.path(),
+        }
+    }
+
+    pub(super) fn surroundings(&self) -> Surroundings<'_> {
+        Surroundings {
+            scratch: self.scratch(),
+            has_proxy: has_own_root(self.strength.tier),
         }
     }
 
@@ -120,6 +127,14 @@ impl Place {
     }
 }
 
+/// Whether a tier shows only what is granted, with a network and a scratch directory of its own.
+pub(super) fn has_own_root(tier: Tier) -> bool {
+    match tier {
+        Tier::Full | Tier::FullWithoutCgroup => true,
+        Tier::Landlock | Tier::None => false,
+    }
+}
+
 /// Whether a directory is there in the sandbox: granted, or on the way to something granted.
 pub(super) fn exists_inside(profile: &Profile, directory: &Path) -> bool {
     let mut granted = profile.read.iter().chain(&profile.write);
@@ -135,20 +150,29 @@ fn host_scratch() -> Result<Temporary, Failure> {
     })
 }
 
+/// What a child finds where it runs.
+#[derive(Clone, Copy)]
+pub(super) struct Surroundings<'a> {
+    pub(super) scratch: &'a Path,
+    /// Whether the proxy answers there. Where it does not, nothing holds the child to its hosts, and whoever was sent to the
+    /// proxy would reach none of them.
+    pub(super) has_proxy: bool,
+}
+
 /// What every child has, and where its notes go: nothing of glee's own gets in.
 pub(super) fn bare_environment(
     call: &Admitted,
-    scratch: &Path,
+    around: Surroundings<'_>,
     notes: u32,
 ) -> Vec<(OsString, OsString)> {
     let mut env: Vec<(OsString, OsString)> = vec![
         ("PATH".into(), PATH.into()),
-        ("HOME".into(), scratch.into()),
-        ("TMPDIR".into(), scratch.into()),
+        ("HOME".into(), around.scratch.into()),
+        ("TMPDIR".into(), around.scratch.into()),
         ("LANG".into(), "C.UTF-8".into()),
         (notes::VARIABLE.into(), notes.to_string().into()),
     ];
-    if let Network::Hosts(_) = call.grant().network {
+    if around.has_proxy && matches!(call.grant().network, Network::Hosts(_)) {
         for name in [
             "http_proxy",
             "https_proxy",
@@ -167,10 +191,10 @@ pub(super) fn bare_environment(
 pub(super) fn environment(
     call: &Admitted,
     extra: &[(String, Template)],
-    scratch: &Path,
+    around: Surroundings<'_>,
     notes: u32,
 ) -> Result<Vec<(OsString, OsString)>, Failure> {
-    let mut env = bare_environment(call, scratch, notes);
+    let mut env = bare_environment(call, around, notes);
     let mut set = |name: &str, value: String| {
         env.retain(|(known, _)| known != name);
         env.push((name.into(), value.into()));

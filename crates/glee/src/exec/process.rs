@@ -5,21 +5,22 @@ use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use glee_core::admit::Admitted;
 use glee_core::model::Exec;
 use glee_core::outcome::{Failure, FailureKind};
+use glee_core::permission::absolute;
 use glee_core::port::Consent;
 use glee_sandbox::{Child, End, Exit, Order, Recall, StartError};
 use serde_json::Value;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::cage::Cage;
-use super::denied::{self, Denial, Granted};
+use super::cage::{Cage, protected_from};
+use super::denied::{self, Denial, Granted, Known};
 use super::entrypoint::Entrypoint;
-use super::guessed::from_words;
+use super::guessed::{Setting, from_words};
 use super::place::Place;
 use super::streams::{Captured, Collected, Streams};
 
@@ -39,8 +40,7 @@ pub(super) struct Finished {
     pub(super) stdout: Captured,
     pub(super) stderr: Captured,
     pub(super) answer: Captured,
-    /// What is known to have been refused.
-    pub(super) refused: Vec<Denial>,
+    pub(super) refused: Known,
 }
 
 pub(super) fn invalid(message: String) -> Failure {
@@ -59,10 +59,10 @@ pub(super) async fn run(
     call: &Admitted,
     cage: &Cage,
 ) -> Result<Finished, Failure> {
-    let (timeout, began) = (job.timeout, Instant::now());
+    let timeout = job.timeout;
     let (child, streams) = start(job, place, call, cage).await?;
     let (stop, collected) = streams.follow(until(&child, timeout, call), call).await;
-    let refused = cage.refused(&child, &call.grant().network, began);
+    let refused = cage.refused(&child, &call.grant().network);
     conclude(stop, collected, refused, call)
 }
 
@@ -70,7 +70,7 @@ pub(super) async fn run(
 pub(super) fn conclude(
     stop: Stop,
     collected: Collected,
-    refused: Vec<Denial>,
+    refused: Known,
     call: &Admitted,
 ) -> Result<Finished, Failure> {
     let name = &call.spec().name;
@@ -273,20 +273,27 @@ pub(super) fn start_failure(tool: &str, err: StartError) -> Failure {
 
 /// Adds what was refused, and what seems to have been if the words of the program point to something.
 pub(super) fn teach(failure: Failure, call: &Admitted, finished: &Finished, said: &str) -> Failure {
-    let guessed = from_words(said, call.root(), call.grant());
-    tell(failure, call, finished, guessed)
+    let cwd = match &call.spec().exec {
+        Exec::Command(it) => &it.cwd,
+        Exec::Python(it) => &it.cwd,
+        Exec::Http(_) | Exec::Native(_) => ".",
+    };
+    let setting = Setting {
+        tier: finished.refused.tier,
+        root: call.root(),
+        cwd: &absolute(call.root(), cwd),
+        grant: call.grant(),
+        protected: &|writable| protected_from(call.spec(), call.root(), writable),
+    };
+    tell(failure, call, finished, from_words(said, &setting))
 }
 
 fn tell(failure: Failure, call: &Admitted, finished: &Finished, guessed: Vec<Denial>) -> Failure {
-    let denied = denied::told(&finished.refused, guessed, call.secrets());
-    let granted = Granted::of(call);
-    match denied.first() {
-        None => failure,
-        Some(first) => {
-            let shown: Vec<Value> = denied.iter().map(|it| it.shown(granted)).collect();
-            failure.with("denied", shown).hint(first.sentence(granted))
-        }
-    }
+    let known = &finished.refused.denials;
+    denied::add(
+        failure,
+        &denied::told(known, guessed, call.secrets(), Granted::of(call)),
+    )
 }
 
 /// The failure of a process that ended in a way that does not count as success.

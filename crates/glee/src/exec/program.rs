@@ -9,7 +9,7 @@ use glee_core::outcome::{Failure, FailureKind, Held, Truncated};
 use glee_sandbox::Exit;
 
 use super::cage::Cage;
-use super::denied::{self, Granted};
+use super::denied::{self, Denied, Granted};
 use super::entrypoint::find_in;
 use super::place::{self, Place};
 use super::process::{self, Job, invalid};
@@ -35,8 +35,8 @@ pub(crate) struct Ended {
     pub(crate) duration: Duration,
     /// What was cut of both.
     pub(crate) truncated: Option<Truncated>,
-    /// What it was refused, in a line each, if it did not end well.
-    pub(crate) refused: Vec<String>,
+    /// What it was refused, if it did not end well.
+    pub(crate) denied: Vec<Denied>,
 }
 
 /// A place to run programs in.
@@ -82,7 +82,7 @@ impl Cell<'_> {
             let hint = "a person lists where it is installed under `builtins.programs` in .glee/config.yml";
             Failure::new(FailureKind::ExecutionError, why).hint(hint)
         })?;
-        let mut env = place::environment(call, &[], place.scratch(), NOTES)?;
+        let mut env = place::environment(call, &[], place.surroundings(), NOTES)?;
         env.retain(|(known, _)| known != "PATH");
         env.push(("PATH".into(), path.into()));
         for (name, value) in program.env {
@@ -115,21 +115,27 @@ impl Cell<'_> {
             Exit::Code(code) => code,
             Exit::Signal(signal) => 128 + signal,
         };
-        let refused = match code {
+        let (known, granted) = (&finished.refused.denials, Granted::of(call));
+        let denied = match code {
             0 => Vec::new(),
-            _ => denied::told(&finished.refused, Vec::new(), call.secrets()),
+            _ => denied::told(known, Vec::new(), call.secrets(), granted),
         };
         Ok(Ended {
             code,
-            refused: refused
-                .iter()
-                .map(|it| it.sentence(Granted::of(call)))
-                .collect(),
+            denied,
             duration: began.elapsed(),
             truncated: both(finished.stdout.truncated(), finished.stderr.truncated()),
             stdout: text(&finished.stdout),
             stderr: text(&finished.stderr),
         })
+    }
+}
+
+impl Ended {
+    /// What it was refused, for whoever has its output as well.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let sentences = self.denied.iter().map(|it| it.sentence.clone());
+        sentences.collect()
     }
 }
 

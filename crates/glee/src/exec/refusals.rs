@@ -6,9 +6,8 @@
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
-use glee_sandbox::launcher_behind;
+use glee_sandbox::{Moment, launcher_behind};
 use tokio::net::UnixStream;
 
 use super::http::Refused;
@@ -26,20 +25,20 @@ pub(super) struct Refusals {
 
 struct Kept {
     launcher: u32,
-    /// When the connection was made on which it was asked for.
-    made: Instant,
+    /// When whoever asked for it was there.
+    asked: Moment,
     refused: Refused,
 }
 
 impl Refusals {
-    pub(super) fn note(&self, client: &UnixStream, made: Instant, refused: Refused) {
+    pub(super) fn note(&self, client: &UnixStream, asked: Moment, refused: Refused) {
         if let Some(launcher) = launcher_behind(client) {
-            self.keep(launcher, made, refused);
+            self.keep(launcher, asked, refused);
         }
     }
 
-    fn keep(&self, launcher: u32, made: Instant, refused: Refused) {
-        if refused.host().is_none_or(|it| it.len() > LONGEST_NAME) {
+    fn keep(&self, launcher: u32, asked: Moment, refused: Refused) {
+        if !refused.host().is_some_and(is_plain) {
             return;
         }
         let mut kept = self.lock();
@@ -55,17 +54,17 @@ impl Refusals {
         }
         kept.push_back(Kept {
             launcher,
-            made,
+            asked,
             refused,
         });
     }
 
-    /// What was refused on connections of a launcher that were made since its call began. What is older was asked for by
-    /// an earlier call, or beside another launcher that had this number.
-    pub(super) fn take(&self, launcher: u32, since: Instant) -> Vec<Refused> {
+    /// What the tree below a launcher has asked for since its call began, and was refused. What is older was asked for by an
+    /// earlier call, or beside another launcher that had this number.
+    pub(super) fn take(&self, launcher: u32, since: Moment) -> Vec<Refused> {
         let mut taken = Vec::new();
         self.lock().retain(|it| {
-            if it.launcher == launcher && it.made >= since {
+            if it.launcher == launcher && it.asked >= since {
                 taken.push(it.refused.clone());
             }
             it.launcher != launcher
@@ -79,11 +78,20 @@ impl Refusals {
     }
 }
 
+/// Whether a host can be told as a grant. A URL may name others, in which `*` would grant hosts that nobody asked for, and a
+/// quote would end the entry.
+fn is_plain(host: &str) -> bool {
+    let is_plain = |it: u8| it.is_ascii_alphanumeric() || b"-._:".contains(&it);
+    host.len() <= LONGEST_NAME && host.bytes().all(is_plain)
+}
+
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
+
+    fn at(time: u64) -> Moment {
+        Moment::from_bytes(time.to_le_bytes())
+    }
 
     fn refused(port: u16) -> Refused {
         Refused::NotListed {
@@ -95,8 +103,8 @@ mod tests {
     #[test]
     fn each_launcher_has_its_own_and_a_call_what_is_not_older() {
         let refusals = Refusals::default();
-        let began = Instant::now();
-        refusals.keep(1, began - Duration::from_millis(1), refused(1));
+        let began = at(2);
+        refusals.keep(1, at(1), refused(1));
         for port in [2, 3, 2] {
             refusals.keep(1, began, refused(port));
         }
@@ -110,7 +118,7 @@ mod tests {
     #[test]
     fn a_flood_pushes_out_its_own_and_is_bounded() {
         let refusals = Refusals::default();
-        let began = Instant::now();
+        let began = at(2);
         refusals.keep(1, began, refused(1));
         for port in 1..5000 {
             refusals.keep(2, began, refused(port));
@@ -124,5 +132,33 @@ mod tests {
         let host = "x".repeat(LONGEST_NAME + 1);
         refusals.keep(7000, began, Refused::NotListed { host, port: 1 });
         assert_eq!(refusals.take(7000, began), []);
+    }
+
+    #[test]
+    fn what_would_be_more_as_a_grant_is_not_kept() {
+        let refusals = Refusals::default();
+        let began = at(2);
+        let named = |host: &str| Refused::NotListed {
+            host: host.to_owned(),
+            port: 1,
+        };
+        for host in [
+            "*.test",
+            "*",
+            "x\",\"y.test",
+            "x'y",
+            "{x}",
+            "a,b",
+            "x;y",
+            "x y",
+        ] {
+            refusals.keep(1, began, named(host));
+        }
+        assert_eq!(refusals.take(1, began), []);
+        let plain = ["a_b-1.test", "a.test.", "::1", "10.0.0.1"];
+        for host in plain {
+            refusals.keep(1, began, named(host));
+        }
+        assert_eq!(refusals.take(1, began), plain.map(named));
     }
 }

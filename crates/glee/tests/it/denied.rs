@@ -32,6 +32,10 @@ def run(do):
     if how == "connect":
         host, port = what.split()
         socket.create_connection((host, int(port)), 20)
+    if how == "read":
+        return open(what).read()
+    if how == "write":
+        open(what, "w").close()
     if how == "swallow":
         try: get(what)
         except OSError: return IMPORTED
@@ -50,6 +54,10 @@ def run(do):
         url, out = what.split()
         meet(f"{out}/begun", f"{out}/asked")
         return get(url)
+    if how == "ask":
+        proxy = socket.create_connection(("127.0.0.1", 3128))
+        proxy.sendall(f"CONNECT {what} HTTP/1.1\r\n\r\n".encode())
+        raise ValueError(proxy.recv(4096).decode())
     if how == "secret":
         return get(f"http://{os.environ['TOKEN']}.test/")
     if how == "datagram":
@@ -246,6 +254,21 @@ fn a_host_that_is_not_listed_is_told_and_the_grant_works() {
 }
 
 #[test]
+fn no_tool_can_have_a_wider_grant_taught() {
+    for kind in KINDS {
+        let stage = Stage::of(kind, "permissions: {network: {hosts: [a.test]}}", "");
+        assert_eq!(
+            grant(&only(&stage.fails("ask b.test:80"))),
+            "network: {hosts: [\"b.test:80\"]}"
+        );
+        for host in ["*.test", "b\",\"*.test", "b\"],fs:{write:[\"out"] {
+            let failure = stage.fails(&format!("ask {host}:80"));
+            assert_eq!(failure.details.get("denied"), None, "{failure:?}");
+        }
+    }
+}
+
+#[test]
 fn a_host_that_the_project_does_not_allow_is_told_and_the_grant_works() {
     for kind in KINDS {
         let server = greeter(loopback());
@@ -299,6 +322,37 @@ fn a_listed_name_at_a_private_address_is_told_and_the_grant_works() {
         );
         let advised = format!("permissions: {{network: {{hosts: [{name}, \"{server}\"]}}}}");
         assert_eq!(Stage::of(kind, &advised, "").ok(&get), "hello");
+    }
+}
+
+#[test]
+fn a_file_without_a_grant_is_told_and_the_grant_works() {
+    for kind in KINDS {
+        // To each stage its own, which the grant of another does not name.
+        for (attempt, name) in [
+            ("read", "there"),
+            ("read", "a,b&c"),
+            ("write", "part/old"),
+            ("write", "part/new"),
+        ] {
+            let set = |permissions: &str| {
+                let stage = Stage::of(kind, permissions, "");
+                for it in ["there", "a,b&c", "part/old"] {
+                    stage.scene.write(it, "");
+                }
+                let path = stage.scene.root.join(name).display().to_string();
+                (stage, format!("{attempt} {path}"))
+            };
+            let (stage, what) = set("permissions: {fs: {read: [part, out], write: []}}");
+            let failure = stage.fails(&what);
+            let granted = grant(&only(&failure));
+            let (list, path) = granted.split_once(": ").unwrap();
+            let list = list.strip_prefix("fs.").unwrap();
+            let there = stage.scene.root.display().to_string();
+            let advised = format!("permissions: {{fs: {{{list}: {path}}}}}");
+            let (stage, what) = set(&advised.replace(&there, "."));
+            stage.ok(&what);
+        }
     }
 }
 
@@ -375,6 +429,15 @@ fn what_one_call_was_refused_is_not_told_of_the_next() {
 }
 
 #[test]
+fn what_an_import_was_refused_is_not_told_of_a_call() {
+    let stage = Stage::of("python", "permissions: {network: true}", "");
+    let module = "import socket\nsocket.socket().connect_ex(('127.0.0.1', 1))\ndef run(do): raise ValueError(do)\n";
+    stage.scene.write(".glee/tools/tool/main.py", module);
+    let failure = stage.fails("x");
+    assert_eq!(failure.details.get("denied"), None, "{failure:?}");
+}
+
+#[test]
 fn a_call_that_timed_out_is_told_what_it_was_refused() {
     let permissions = [
         "permissions: {network: true}",
@@ -409,6 +472,32 @@ fn a_secret_in_the_name_of_a_host_is_not_told() {
         let all = format!("{failure:?}").to_lowercase();
         assert!(!all.contains("secret-token-1"), "{all}");
     }
+}
+
+#[test]
+fn who_is_held_to_no_hosts_is_sent_to_no_proxy() {
+    let server = greeter(loopback());
+    let get = format!("get http://{server}/");
+    let permissions = format!("permissions: {{network: {{hosts: [\"{server}\"]}}}}");
+    for kind in KINDS {
+        assert_eq!(
+            Stage::of(kind, &permissions, "sandbox: off\n").ok(&get),
+            "hello"
+        );
+    }
+    let scene = Scene::new();
+    scene.write(".glee/config.yml", "sandbox: off\n");
+    let code = format!("import urllib.request as u; print(u.urlopen('http://{server}/').read())");
+    let options = [
+        "sandbox",
+        "exec",
+        "--host",
+        &server.to_string(),
+        "--",
+        "/usr/bin/python3",
+    ];
+    let ran = scene.glee(&[&options[..], &["-c", &code]].concat());
+    assert_eq!(stdout(&ran), "b'hello'\n", "{}", stderr(&ran));
 }
 
 #[test]

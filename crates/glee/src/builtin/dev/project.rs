@@ -165,7 +165,7 @@ impl Run {
         } = choice;
         Told {
             truncated: ended.truncated,
-            warnings: warning.into_iter().chain(ended.refused).collect(),
+            warnings: warning.into_iter().chain(ended.warnings()).collect(),
             output: Run {
                 command,
                 passed: ended.code == 0,

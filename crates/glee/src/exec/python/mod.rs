@@ -44,7 +44,12 @@ pub(super) async fn run(
     let interpreter = find_interpreter(call.root(), python.venv.as_deref())
         .map_err(|why| Failure::new(FailureKind::ExecutionError, why))?;
     let cwd = place.cwd(absolute(call.root(), &python.cwd))?;
-    let env = place::environment(call, &python.env, place.scratch(), NOTES_AFTER_EXCHANGE)?;
+    let env = place::environment(
+        call,
+        &python.env,
+        place.surroundings(),
+        NOTES_AFTER_EXCHANGE,
+    )?;
     let request = request(python, call)?;
     // A limit on processor time counts for the whole life of a process, which must then be the call's.
     if let Some(warm) = warm.filter(|_| place.is_private() && call.spec().limits.cpu.is_none()) {
@@ -52,7 +57,7 @@ pub(super) async fn run(
             interpreter: &interpreter,
             module: &python.module,
             cwd: &cwd,
-            env: place::bare_environment(call, place.scratch(), NOTES_AFTER_EXCHANGE),
+            env: place::bare_environment(call, place.surroundings(), NOTES_AFTER_EXCHANGE),
         };
         let mut request = request.clone();
         request["env"] = env

@@ -95,13 +95,12 @@ impl Warm {
             },
         };
         let (fds, streams) = Streams::open(Vec::new(), Some(request)).map_err(no_pipe)?;
-        let began = Instant::now();
         if keeper.hand_over(fds).is_err() {
             // It died while it waited. A run of its own serves this call.
             return Ok(None);
         }
         let ((stop, again), collected) = streams.follow(keeper.serve(call), call).await;
-        let refused = cage.refused(&keeper.child, &call.grant().network, began);
+        let refused = cage.refused(&keeper.child, &call.grant().network);
         if again == Again::Yes {
             self.put(key, keeper);
         }
@@ -209,8 +208,8 @@ impl Keeper {
     }
 
     /// Gives the interpreter the descriptors of a call.
-    fn hand_over(&self, fds: Vec<OwnedFd>) -> io::Result<()> {
-        self.child.forget_refused();
+    fn hand_over(&mut self, fds: Vec<OwnedFd>) -> io::Result<()> {
+        self.child.begin();
         let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(6))];
         let mut rights = SendAncillaryBuffer::new(&mut space);
