@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
+use std::mem;
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -38,25 +39,39 @@ struct Pipe<W> {
     server: Server,
     /// Answers that are to come.
     expected: AtomicUsize,
-    ends: Mutex<Ends<W>>,
+    /// Taken for moments only. Whoever has the other lock may take it, and not the other way round.
+    gathered: Mutex<Gathered>,
+    /// Held while the system writes: who has an answer meanwhile leaves it, and waits for nobody.
+    writing: Mutex<Writing<W>>,
     /// There is something to write, or nothing more will come.
     news: Notify,
 }
 
-struct Ends<W> {
-    out: W,
-    /// What is to be written, in its order: the pieces, and then the last one, which grows.
-    pieces: VecDeque<Bytes>,
-    last: BytesMut,
+struct Gathered {
+    answers: Answers,
+    /// Of these and those that are being written, in bytes.
+    unread: usize,
     /// How much was said to the client since it had read all.
     said: usize,
-    /// Whether the drain waits for the client. Only one can: whoever else tried would not be told, and the drain
-    /// would not be told any more.
-    is_draining: bool,
     is_over: bool,
     failed: Option<io::ErrorKind>,
     /// Who would write more.
     waits: Option<Waker>,
+}
+
+struct Writing<W> {
+    out: W,
+    answers: Answers,
+    /// Whether the drain waits for the client. Only one can: whoever else tried would not be told, and the drain
+    /// would not be told any more.
+    is_draining: bool,
+}
+
+/// What is to be written, in its order: the pieces, and then the last one, which grows.
+#[derive(Default)]
+struct Answers {
+    pieces: VecDeque<Bytes>,
+    last: BytesMut,
 }
 
 impl<W: AsyncWrite + Unpin> Outlet<W> {
@@ -64,15 +79,18 @@ impl<W: AsyncWrite + Unpin> Outlet<W> {
         let pipe = Arc::new(Pipe {
             server,
             expected: AtomicUsize::new(0),
-            ends: Mutex::new(Ends {
-                out,
-                pieces: VecDeque::new(),
-                last: BytesMut::new(),
+            gathered: Mutex::new(Gathered {
+                answers: Answers::default(),
+                unread: 0,
                 said: 0,
-                is_draining: false,
                 is_over: false,
                 failed: None,
                 waits: None,
+            }),
+            writing: Mutex::new(Writing {
+                out,
+                answers: Answers::default(),
+                is_draining: false,
             }),
             news: Notify::new(),
         });
@@ -97,12 +115,7 @@ impl<W: AsyncWrite + Send + Unpin> Out for Pipe<W> {
     fn say(&self, answer: &ServerJsonRpcMessage) {
         if let Ok(mut line) = serde_json::to_vec(answer) {
             line.push(b'\n');
-            let mut ends = self.lock();
-            // Who is gone is told nothing: nobody would ever take it away.
-            if ends.failed.is_none() {
-                ends.last.extend_from_slice(&line);
-                ends.said += line.len();
-            }
+            lock(&self.gathered).say(&line);
         }
         self.expect_no_more();
     }
@@ -114,10 +127,10 @@ impl<W: AsyncWrite + Send + Unpin> Out for Pipe<W> {
     }
 
     fn listener(&self) -> Listener {
-        let ends = self.lock();
+        let gathered = lock(&self.gathered);
         // One answer of rmcp's may be larger than that, to a client that does read.
-        match ends.len().min(ends.said) {
-            _ if ends.failed.is_some() => Listener::Gone,
+        match gathered.unread.min(gathered.said) {
+            _ if gathered.failed.is_some() => Listener::Gone,
             unread if unread >= 4 * MOST_UNREAD => Listener::Gone,
             unread if unread >= MOST_UNREAD => Listener::Behind,
             _ => Listener::There,
@@ -136,7 +149,7 @@ impl<W> Clone for Drain<W> {
 impl<W: AsyncWrite + Unpin> Drain<W> {
     /// Nothing more will come.
     pub(super) fn end(&self) {
-        self.pipe.lock().is_over = true;
+        lock(&self.pipe.gathered).is_over = true;
         self.pipe.news.notify_one();
     }
 
@@ -147,24 +160,22 @@ impl<W: AsyncWrite + Unpin> Drain<W> {
             // Whoever else is about to answer does so first.
             tokio::task::yield_now().await;
             poll_fn(|context| {
-                let mut ends = self.pipe.lock();
-                let written = ends.poll_out(context);
-                ends.is_draining = written.is_pending();
+                let mut writing = lock(&self.pipe.writing);
+                let written = writing.poll_out(&self.pipe.gathered, context);
+                writing.is_draining = written.is_pending();
                 written
             })
             .await?;
-            let ends = self.pipe.lock();
-            if ends.is_over && ends.is_empty() {
+            let gathered = lock(&self.pipe.gathered);
+            if gathered.is_over && gathered.unread == 0 {
                 return Ok(());
             }
         }
     }
 }
 
-impl<W> Pipe<W> {
-    fn lock(&self) -> MutexGuard<'_, Ends<W>> {
-        self.ends.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The lists of tools that belong into some answers, and where. Looked for before anything is locked: they may have to be
@@ -178,79 +189,129 @@ fn lists(answers: &[u8], server: &Server) -> Vec<(Range<usize>, Bytes)> {
     found
 }
 
-impl<W> Ends<W> {
-    fn is_empty(&self) -> bool {
-        self.pieces.is_empty() && self.last.is_empty()
-    }
-
-    fn len(&self) -> usize {
-        self.pieces.iter().map(Bytes::len).sum::<usize>() + self.last.len()
+impl Gathered {
+    fn say(&mut self, line: &[u8]) {
+        // Who is gone is told nothing: nobody would ever take it away.
+        if self.failed.is_none() {
+            self.said += line.len();
+            self.add(line);
+        }
     }
 
     /// Also of two answers that come at once, each has its list.
     fn gather(&mut self, answers: &[u8], lists: Vec<(Range<usize>, Bytes)>) {
         let mut from = 0;
         for (place, list) in lists {
-            self.last.extend_from_slice(&answers[from..place.start]);
-            let before = self.last.split().freeze();
-            self.pieces.extend([before, list]);
+            self.add(&answers[from..place.start]);
+            self.unread += list.len();
+            let before = self.answers.last.split().freeze();
+            self.answers.pieces.extend([before, list]);
             from = place.end;
         }
-        self.last.extend_from_slice(&answers[from..]);
+        self.add(&answers[from..]);
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        self.unread += bytes.len();
+        self.answers.last.extend_from_slice(bytes);
     }
 
     fn check(&self) -> io::Result<()> {
         self.failed.map_or(Ok(()), |kind| Err(kind.into()))
     }
+
+    fn fail(&mut self, kind: io::ErrorKind) {
+        self.failed = Some(kind);
+        self.unread = 0;
+        self.answers = Answers::default();
+    }
 }
 
-impl<W: AsyncWrite + Unpin> Ends<W> {
-    fn poll_out(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let written = ready!(self.poll_all(context));
-        self.failed = written.as_ref().err().map(io::Error::kind);
-        if self.failed.is_some() {
-            self.pieces.clear();
-            self.last.clear();
+impl Answers {
+    fn is_empty(&self) -> bool {
+        self.pieces.is_empty() && self.last.is_empty()
+    }
+
+    fn next(&mut self) -> &mut dyn Buf {
+        while self.pieces.front().is_some_and(Bytes::is_empty) {
+            self.pieces.pop_front();
         }
-        if let Some(waits) = self.waits.take() {
+        match self.pieces.front_mut() {
+            Some(piece) => piece,
+            None => &mut self.last,
+        }
+    }
+}
+
+impl<W: AsyncWrite + Unpin> Writing<W> {
+    fn poll_out(
+        &mut self,
+        gathered: &Mutex<Gathered>,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        let written = ready!(self.poll_all(gathered, context));
+        let mut gathered = lock(gathered);
+        if let Err(err) = &written {
+            self.answers = Answers::default();
+            gathered.fail(err.kind());
+        }
+        if let Some(waits) = gathered.waits.take() {
             waits.wake();
         }
         Poll::Ready(written)
     }
 
-    fn poll_all(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.check()?;
+    fn poll_all(
+        &mut self,
+        gathered: &Mutex<Gathered>,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        lock(gathered).check()?;
         loop {
-            let piece = match self.pieces.front_mut() {
-                Some(piece) => piece as &mut dyn Buf,
-                None => &mut self.last,
-            };
-            if piece.has_remaining() {
-                match ready!(Pin::new(&mut self.out).poll_write(context, piece.chunk()))? {
-                    0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                    written => piece.advance(written),
+            let written = ready!(self.poll_some(context))?;
+            let mut gathered = lock(gathered);
+            gathered.unread -= written;
+            if self.answers.is_empty() {
+                if gathered.answers.is_empty() {
+                    gathered.said = 0;
+                    break;
                 }
-            } else if self.pieces.pop_front().is_none() {
-                self.said = 0;
-                return Pin::new(&mut self.out).poll_flush(context);
+                mem::swap(&mut self.answers, &mut gathered.answers);
+            }
+        }
+        Pin::new(&mut self.out).poll_flush(context)
+    }
+
+    /// As much as the client takes at once.
+    fn poll_some(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let next = self.answers.next();
+        if !next.has_remaining() {
+            return Poll::Ready(Ok(0));
+        }
+        match ready!(Pin::new(&mut self.out).poll_write(context, next.chunk()))? {
+            0 => Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+            written => {
+                next.advance(written);
+                Poll::Ready(Ok(written))
             }
         }
     }
 }
 
 impl<W: AsyncWrite + Unpin> Pipe<W> {
-    /// At once, unless other answers are about to come.
+    /// At once, unless other answers are about to come or somebody writes already.
     fn go_out(&self) -> io::Result<()> {
         let is_last = self.expected.load(Ordering::Acquire) == 0;
-        let mut ends = self.lock();
-        if is_last && !ends.is_draining {
+        if is_last
+            && let Ok(mut writing) = self.writing.try_lock()
+            && !writing.is_draining
+        {
             // What does not go out at once is left to the drain, which can wait for the client.
             let mut unheard = Context::from_waker(Waker::noop());
-            if let Poll::Ready(written) = ends.poll_out(&mut unheard) {
+            if let Poll::Ready(written) = writing.poll_out(&self.gathered, &mut unheard) {
                 return written;
             }
         }
-        drop(ends);
         self.news.notify_one();
         Ok(())
     }
@@ -262,18 +323,18 @@ impl<W: AsyncWrite + Unpin> AsyncWrite for Outlet<W> {
         context: &mut Context<'_>,
         answer: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let mut ends = self.pipe.lock();
-        ends.check()?;
-        if ends.len() >= MOST_GATHERED {
-            ends.waits = Some(context.waker().clone());
-            drop(ends);
+        let mut gathered = lock(&self.pipe.gathered);
+        gathered.check()?;
+        if gathered.unread >= MOST_GATHERED {
+            gathered.waits = Some(context.waker().clone());
+            drop(gathered);
             // Nobody may have asked for it to be written yet.
             self.pipe.news.notify_one();
             return Poll::Pending;
         }
-        drop(ends);
+        drop(gathered);
         let lists = lists(answer, &self.pipe.server);
-        self.pipe.lock().gather(answer, lists);
+        lock(&self.pipe.gathered).gather(answer, lists);
         Poll::Ready(Ok(answer.len()))
     }
 
@@ -352,11 +413,11 @@ mod tests {
         let unread = vec![b'x'; MOST_UNREAD];
         let mut seen = Vec::new();
         for _ in 0..4 {
-            pipe.lock().last.extend_from_slice(&unread);
+            lock(&pipe.gathered).add(&unread);
         }
         for _ in 0..4 {
             seen.push(pipe.listener());
-            pipe.lock().said += MOST_UNREAD;
+            lock(&pipe.gathered).said += MOST_UNREAD;
         }
         let behind = [Listener::Behind; 3];
         assert_eq!(seen, [&[Listener::There], &behind[..]].concat());
@@ -371,6 +432,7 @@ mod tests {
             rmcp::model::ServerResult::empty(()),
             rmcp::model::RequestId::Number(1),
         ));
-        assert_eq!((pipe.listener(), pipe.lock().len()), (Listener::Gone, 0));
+        assert_eq!(pipe.listener(), Listener::Gone);
+        assert_eq!(lock(&pipe.gathered).unread, 0);
     }
 }
