@@ -9,18 +9,18 @@ use glee_core::model::{Tasks, ToolSpec};
 use glee_core::outcome::{Failure, FailureKind, Outcome};
 use glee_core::port::{Caller, Cancel, Party};
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, ClientCapabilities, CreateTaskResult,
-    InputRequiredResult, InputResponses, ServerJsonRpcMessage, ServerResult,
+    CallToolRequest, CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientRequest,
+    CreateTaskResult, InputRequiredResult, InputResponses, ServerJsonRpcMessage, ServerResult,
 };
 use rmcp::service::RequestContext;
-use rmcp::{ErrorData, RoleServer};
+use rmcp::{ErrorData, RoleServer, ServerHandler, Service};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::direct::Ticket;
 use super::line::{Line, Unanswered, is_stateless};
 use super::shown::Shown;
-use super::{Server, approval, broken, meta, protocol, result, seal};
+use super::{OF_PROTOCOL, Server, approval, broken, meta, protocol, result, seal};
 use crate::app::{Call, Tell};
 use crate::surface::turnstile::Pass;
 
@@ -54,6 +54,32 @@ impl Chosen {
 }
 
 impl Server {
+    /// The answer to a call that goes round rmcp's loop, as rmcp would give it.
+    pub(super) async fn answer(
+        &self,
+        mut params: CallToolRequestParams,
+        mut context: RequestContext<RoleServer>,
+    ) -> ServerJsonRpcMessage {
+        let id = context.id.clone();
+        context.meta = params.meta.take().unwrap_or_default();
+        // Of what has nothing to be judged rmcp only moves all parts about.
+        let answer = match has_shaken_hands(&context) {
+            true => self.call_tool(params, context).await.map(|response| {
+                let mut result = ServerResult::from(response);
+                result.strip_result_type_for_legacy_peer();
+                result
+            }),
+            false => {
+                let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+                Box::pin(self.handle_request(request, context)).await
+            }
+        };
+        match answer {
+            Ok(result) => ServerJsonRpcMessage::response(result, id),
+            Err(error) => ServerJsonRpcMessage::error(error, Some(id)),
+        }
+    }
+
     pub(super) async fn call(
         &self,
         params: CallToolRequestParams,
@@ -115,8 +141,8 @@ impl Server {
         }
         let is_task = is_task(spec.as_deref(), &context)?;
         // Only who has no other way to be asked carries anything under seal. Without a purpose none is ever opened.
-        let is_sealed = is_stateless(&context) || asked.state.is_some();
-        let purpose = match is_sealed {
+        let is_stateless = is_stateless(&context);
+        let purpose = match is_stateless || asked.state.is_some() {
             true => seal::purpose(&caller.name, &chosen.tool, &chosen.args),
             false => String::new(),
         };
@@ -135,7 +161,6 @@ impl Server {
         let cancel = Cancel::when(context.ct.clone().cancelled_owned());
         let call = chosen.call(caller.clone(), cancel, line.clone());
         let ticket = context.extensions.get::<Arc<Ticket>>().cloned();
-        let is_stateless = is_stateless(&context);
         // Pinned here: what is handed on is copied at its full size, and kept twice.
         let run = pin!(async {
             match ticket {
@@ -282,19 +307,28 @@ fn busy(why: &str) -> Failure {
     Failure::new(FailureKind::RateLimited, why).retryable()
 }
 
+/// Whether the client has shaken hands, and its request says nothing of the protocol itself.
+fn has_shaken_hands(context: &RequestContext<RoleServer>) -> bool {
+    let mut said = context.meta.keys();
+    !said.any(|it| it.starts_with(OF_PROTOCOL))
+        && !is_stateless(context)
+        && context.peer.peer_info().is_some()
+}
+
 /// Whether the call goes on in the background. A tool that only works so refuses clients that could
 /// come back for the answer and do not; those of the handshake era know no tasks, and wait.
 fn is_task(
     spec: Option<&ToolSpec>,
     context: &RequestContext<RoleServer>,
 ) -> Result<bool, ErrorData> {
-    let can = context
-        .client_capabilities()
-        .is_some_and(|it| it.supports_tasks());
+    let can = || {
+        let capabilities = context.client_capabilities();
+        capabilities.is_some_and(|it| it.supports_tasks())
+    };
     match spec.map_or(Tasks::Never, |it| it.tasks) {
         Tasks::Never => Ok(false),
-        Tasks::Supported => Ok(can),
-        Tasks::Required if can => Ok(true),
+        Tasks::Supported => Ok(can()),
+        Tasks::Required if can() => Ok(true),
         Tasks::Required if !is_stateless(context) => Ok(false),
         Tasks::Required => Err(ErrorData::missing_required_client_capability(
             ClientCapabilities::builder().enable_tasks().build(),

@@ -9,11 +9,9 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use futures_util::task::AtomicWaker;
-use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientRequest, RequestId, ServerJsonRpcMessage,
-};
+use rmcp::RoleServer;
+use rmcp::model::{CallToolRequestParams, RequestId, ServerJsonRpcMessage};
 use rmcp::service::{Peer, RequestContext};
-use rmcp::{RoleServer, Service};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -131,7 +129,7 @@ impl Direct {
     fn begin(
         self: &Arc<Self>,
         id: RequestId,
-        mut params: CallToolRequestParams,
+        params: CallToolRequestParams,
         peer: Peer<RoleServer>,
     ) {
         let mut context = RequestContext::new(id.clone(), peer);
@@ -141,7 +139,6 @@ impl Direct {
             taken_back: context.ct.clone(),
             out: self.out.clone(),
         });
-        context.meta = params.meta.take().unwrap_or_default();
         context.extensions.insert(ticket.clone());
         self.out.expect();
         self.lock().entry(id).or_default().push(ticket.clone());
@@ -151,13 +148,7 @@ impl Direct {
             ticket,
         };
         tokio::spawn(Box::pin(async move {
-            let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-            let server = &task.direct.server;
-            let id = task.ticket.id.clone();
-            let answer = match server.handle_request(request, context).await {
-                Ok(result) => ServerJsonRpcMessage::response(result, id),
-                Err(error) => ServerJsonRpcMessage::error(error, Some(id)),
-            };
+            let answer = task.direct.server.answer(params, context).await;
             task.ticket.answer(&answer);
         }));
     }

@@ -327,9 +327,14 @@ pub(super) fn has_forms(capabilities: &ClientCapabilities) -> bool {
 
 /// Whether the client speaks the protocol without a handshake.
 pub(super) fn is_stateless(context: &RequestContext<RoleServer>) -> bool {
-    context
-        .protocol_version()
-        .is_some_and(|it| it.as_str() >= ProtocolVersion::V_2026_07_28.as_str())
+    let has_no_hands = |it: &ProtocolVersion| it.as_str() >= ProtocolVersion::V_2026_07_28.as_str();
+    match context.meta.protocol_version() {
+        Some(said) => has_no_hands(&said),
+        None => {
+            let peer = context.peer.peer_info();
+            peer.is_some_and(|it| has_no_hands(&it.protocol_version))
+        }
+    }
 }
 
 pub(super) fn request(what: &Ask) -> Option<InputRequest> {

@@ -72,6 +72,9 @@ const MOST_CALLS: (usize, usize) = (4096, 2048);
 /// Streams on which clients are told of changes, of all and of one.
 const MOST_LISTENERS: (usize, usize) = (256, 64);
 
+/// How keys begin by which a request tells of the protocol itself.
+const OF_PROTOCOL: &str = "io.modelcontextprotocol/";
+
 const VERSIONS: &[ProtocolVersion] = &[
     ProtocolVersion::V_2025_03_26,
     ProtocolVersion::V_2025_06_18,

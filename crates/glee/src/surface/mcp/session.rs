@@ -9,17 +9,16 @@ use std::time::{Duration, Instant};
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use glee_core::model::{Exec, Tasks, ToolSpec};
+use rmcp::RoleServer;
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientRequest, ProtocolVersion, RequestId,
-    ServerJsonRpcMessage, ServerNotification,
+    CallToolRequestParams, ProtocolVersion, RequestId, ServerJsonRpcMessage, ServerNotification,
 };
 use rmcp::service::{NotificationContext, Peer, RequestContext};
-use rmcp::{RoleServer, Service};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::line::Notices;
-use super::{Server, VERSIONS, message, meta};
+use super::{OF_PROTOCOL, Server, VERSIONS, message, meta};
 use crate::config::Elicitation;
 
 /// What may take longer is rmcp's: it gives signs of life meanwhile, and whoever was cut off can come back.
@@ -150,7 +149,7 @@ impl Session {
     /// Whether a call asks its client for nothing, and is over soon.
     fn is_plain(&self, params: &CallToolRequestParams) -> bool {
         let mut said = params.meta.iter().flat_map(|it| it.keys());
-        let is_stateless = said.any(|it| it.starts_with("io.modelcontextprotocol/"));
+        let is_stateless = said.any(|it| it.starts_with(OF_PROTOCOL));
         // What a person is to be asked goes through the session.
         let may_ask = self.server.shared.app.elicitation() == Elicitation::Allow;
         let is_first = params.input_responses.is_none() && params.request_state.is_none();
@@ -186,18 +185,13 @@ impl Call {
     ) {
         let (notices, noticed) = mpsc::channel(MOST_WAITING);
         let answer = async move {
-            let (under_way, mut params) = (self.under_way, self.params);
+            let (under_way, params) = (self.under_way, self.params);
             let UnderWay { session, id, .. } = &under_way;
             let mut context = RequestContext::new(id.clone(), session.peer.clone());
             context.ct = under_way.taken_back.clone();
-            context.meta = params.meta.take().unwrap_or_default();
             context.extensions.insert(self.parts);
             context.extensions.insert(Notices(notices));
-            let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-            let answer = match session.server.handle_request(request, context).await {
-                Ok(result) => ServerJsonRpcMessage::response(result, id.clone()),
-                Err(error) => ServerJsonRpcMessage::error(error, Some(id.clone())),
-            };
+            let answer = session.server.answer(params, context).await;
             (!under_way.taken_back.is_cancelled()).then_some(answer)
         };
         (answer, noticed)
