@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::Session;
 use super::run::stop_signal;
 use super::status::Status;
+use super::{Session, serving};
 use crate::surface::mcp::stdio;
 
 /// Serve the tools to one MCP client, over standard input and output.
@@ -16,9 +16,7 @@ pub(super) struct Args {}
 
 pub(super) fn run(session: &Session, _: &Args) -> anyhow::Result<Status> {
     let app = Arc::new(session.served_app(None)?);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?;
+    let runtime = serving()?;
     runtime.block_on(async {
         let served = tokio::select! {
             served = stdio::serve(app.clone()) => served,

@@ -31,9 +31,11 @@ mod why;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::{io, thread};
 
 use anyhow::{Context, bail};
 use clap::{CommandFactory, Parser, Subcommand};
+use tokio::runtime::{Builder, Runtime};
 
 use crate::app::{App, Log, Wiring};
 use crate::approve::absent::Absent;
@@ -197,4 +199,13 @@ impl Session {
         };
         Ok(App::open(self.project()?, wiring)?)
     }
+}
+
+/// For a server. On a machine with one core, too, one thread answers while another writes what must be recorded.
+fn serving() -> io::Result<Runtime> {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    Builder::new_multi_thread()
+        .worker_threads(cores.max(2))
+        .enable_all()
+        .build()
 }

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::run::stop_signal;
 use super::status::Status;
-use super::{Session, print};
+use super::{Session, print, serving};
 use crate::app::{App, Log, LogForm, LogLevel};
 use crate::store::tokens::Tokens;
 use crate::surface::http::{self, Settings};
@@ -122,9 +122,7 @@ pub(super) fn run(session: &Session, args: Args) -> anyhow::Result<Status> {
             "anybody on this machine can run these tools (--no-auth)".to_owned(),
         ),
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?;
+    let runtime = serving()?;
     runtime.block_on(async {
         let bound = http::bind(Settings {
             listen,
