@@ -5,6 +5,7 @@
 
 pub mod app;
 pub mod approve;
+mod behind;
 pub mod builtin;
 pub mod config;
 pub mod dialect;

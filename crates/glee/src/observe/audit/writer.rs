@@ -6,10 +6,8 @@
 //! call; who comes meanwhile leaves the event to be written, and waits no longer than anybody should.
 
 use std::collections::VecDeque;
-use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
-use std::task::Poll;
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 use std::{hint, mem};
@@ -18,6 +16,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 
+use crate::behind::behind_the_others;
 use crate::store::journal;
 
 use super::desk::{Desk, Entry, OnDisk};
@@ -210,19 +209,6 @@ impl Writer {
             Err(_) => self.shared.see_to(handed, who).await,
         }
     }
-}
-
-/// Not by `yield_now`, which has the system asked for news first.
-async fn behind_the_others() {
-    let mut is_back = false;
-    poll_fn(|context| match mem::replace(&mut is_back, true) {
-        true => Poll::Ready(()),
-        false => {
-            context.waker().wake_by_ref();
-            Poll::Pending
-        }
-    })
-    .await;
 }
 
 impl Drop for Writer {

@@ -19,6 +19,7 @@ use tokio::sync::Notify;
 
 use super::Server;
 use super::direct::{Listener, Out};
+use crate::behind::behind_the_others;
 
 /// No answer is begun while so many bytes wait for a client that does not read them.
 const MOST_GATHERED: usize = 64 * 1024;
@@ -158,7 +159,7 @@ impl<W: AsyncWrite + Unpin> Drain<W> {
         loop {
             self.pipe.news.notified().await;
             // Whoever else is about to answer does so first.
-            tokio::task::yield_now().await;
+            behind_the_others().await;
             poll_fn(|context| {
                 let mut writing = lock(&self.pipe.writing);
                 let written = writing.poll_out(&self.pipe.gathered, context);
