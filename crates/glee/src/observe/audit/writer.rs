@@ -336,13 +336,13 @@ impl Drop for AtIt<'_> {
 
 impl Here {
     /// Whose caller is to be told, when it has taken too long.
-    fn outwait(&mut self) -> Option<Stuck> {
+    fn outwait(&mut self) -> Option<Who> {
         // The thread that hangs may be the one that has an eye on the clock for all others; one that is woken takes its
         // place.
         self.who.runtime.spawn(async {});
         let is_too_late = !self.is_given_up && self.since.elapsed() >= PATIENCE;
         self.is_given_up |= is_too_late;
-        is_too_late.then_some(self.who.call)
+        is_too_late.then(|| self.who.clone())
     }
 }
 
@@ -442,9 +442,9 @@ impl Shared {
             };
             let at_it = self.begin(who);
             let batch = self.take(|it| it.entry.on_disk == OnDisk::Soon);
-            // Somebody else has written it meanwhile.
+            // Somebody else has written it meanwhile. Who came since has left it to us, so it is looked at once more.
             if batch.is_empty() && lock(&self.waiting).is_empty() {
-                return InTime::Yes;
+                continue;
             }
             if batch.is_empty() || open.alone(Duration::ZERO).is_err() {
                 self.put_back(batch);
@@ -549,8 +549,10 @@ impl Shared {
         }
         let stuck = lock(&self.here).as_mut().map(Here::outwait);
         if let Some(stuck) = stuck {
-            if let Some(call) = stuck {
-                (self.outwaited)(call, too_late());
+            if let Some(who) = stuck {
+                // Whoever answers for it may write to what needs the others.
+                let _among_them = who.runtime.enter();
+                (self.outwaited)(who.call, too_late());
             }
             return;
         }

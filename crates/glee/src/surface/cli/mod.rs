@@ -203,9 +203,9 @@ impl Session {
 
 /// For a server. On a machine with one core, too, one thread answers while another writes what must be recorded.
 fn serving() -> io::Result<Runtime> {
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    Builder::new_multi_thread()
-        .worker_threads(cores.max(2))
-        .enable_all()
-        .build()
+    let mut builder = Builder::new_multi_thread();
+    if thread::available_parallelism().map_or(1, usize::from) == 1 {
+        builder.worker_threads(2);
+    }
+    builder.enable_all().build()
 }

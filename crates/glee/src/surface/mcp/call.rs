@@ -307,12 +307,13 @@ fn busy(why: &str) -> Failure {
     Failure::new(FailureKind::RateLimited, why).retryable()
 }
 
-/// Whether the client has shaken hands, and its request says nothing of the protocol itself.
+/// Whether the client has shaken hands, and its request says nothing of the protocol itself. Who began without a
+/// handshake has no name between its requests, whatever it sent later.
 fn has_shaken_hands(context: &RequestContext<RoleServer>) -> bool {
     let mut said = context.meta.keys();
     !said.any(|it| it.starts_with(OF_PROTOCOL))
         && !is_stateless(context)
-        && context.peer.peer_info().is_some()
+        && context.client_info().is_some()
 }
 
 /// Whether the call goes on in the background. A tool that only works so refuses clients that could

@@ -225,6 +225,14 @@ impl Gathered {
         self.failed = Some(kind);
         self.unread = 0;
         self.answers = Answers::default();
+        self.go_on();
+    }
+
+    /// Who would write more may.
+    fn go_on(&mut self) {
+        if let Some(waits) = self.waits.take() {
+            waits.wake();
+        }
     }
 }
 
@@ -251,13 +259,9 @@ impl<W: AsyncWrite + Unpin> Writing<W> {
         context: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
         let written = ready!(self.poll_all(gathered, context));
-        let mut gathered = lock(gathered);
         if let Err(err) = &written {
             self.answers = Answers::default();
-            gathered.fail(err.kind());
-        }
-        if let Some(waits) = gathered.waits.take() {
-            waits.wake();
+            lock(gathered).fail(err.kind());
         }
         Poll::Ready(written)
     }
@@ -272,6 +276,10 @@ impl<W: AsyncWrite + Unpin> Writing<W> {
             let written = ready!(self.poll_some(context))?;
             let mut gathered = lock(gathered);
             gathered.unread -= written;
+            // Also while others go on adding to it.
+            if gathered.unread < MOST_GATHERED {
+                gathered.go_on();
+            }
             if self.answers.is_empty() {
                 if gathered.answers.is_empty() {
                     gathered.said = 0;
@@ -310,6 +318,10 @@ impl<W: AsyncWrite + Unpin> Pipe<W> {
             // What does not go out at once is left to the drain, which can wait for the client.
             let mut unheard = Context::from_waker(Waker::noop());
             if let Poll::Ready(written) = writing.poll_out(&self.gathered, &mut unheard) {
+                // The drain may wait for just that.
+                if lock(&self.gathered).is_over {
+                    self.news.notify_one();
+                }
                 return written;
             }
         }

@@ -1,7 +1,9 @@
-//! A client of `glee mcp`, at the other end of two pipes.
+//! A client of `glee mcp`, at the other end of two pipes, or of two sockets.
 
-use std::io::{BufRead, BufReader, Lines, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::io::{BufRead, BufReader, Lines, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
@@ -9,8 +11,8 @@ use crate::support::{GLEE, Scene};
 
 pub(super) struct Client {
     pub(super) child: Child,
-    stdin: ChildStdin,
-    lines: Lines<BufReader<ChildStdout>>,
+    stdin: Box<dyn Write>,
+    lines: Lines<BufReader<Box<dyn Read>>>,
 }
 
 impl Client {
@@ -22,17 +24,29 @@ impl Client {
 
     /// A command that comes to `glee mcp` in the end.
     pub(super) fn start_with(scene: &Scene, mut command: Command) -> Client {
-        let mut child = command
-            .current_dir(&scene.root)
-            .env("XDG_STATE_HOME", scene.root.with_file_name("state"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = spawn(scene, &mut command);
+        let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        Client::shake_hands(child, Box::new(stdin), Box::new(stdout))
+    }
+
+    /// As node starts its children.
+    pub(super) fn start_over_sockets(scene: &Scene) -> Client {
+        let ((stdin, its_stdin), (stdout, its_stdout)) =
+            (UnixStream::pair().unwrap(), UnixStream::pair().unwrap());
+        let mut command = Command::new(GLEE);
+        command
+            .arg("mcp")
+            .stdin(OwnedFd::from(its_stdin))
+            .stdout(OwnedFd::from(its_stdout));
+        let child = spawn(scene, &mut command);
+        Client::shake_hands(child, Box::new(stdin), Box::new(stdout))
+    }
+
+    fn shake_hands(child: Child, stdin: Box<dyn Write>, stdout: Box<dyn Read>) -> Client {
         let mut client = Client {
-            stdin: child.stdin.take().unwrap(),
-            lines: BufReader::new(child.stdout.take().unwrap()).lines(),
+            stdin,
+            lines: BufReader::new(stdout).lines(),
             child,
         };
         client.say(
@@ -99,6 +113,15 @@ impl Client {
         self.child.wait().unwrap();
         said
     }
+}
+
+fn spawn(scene: &Scene, command: &mut Command) -> Child {
+    command
+        .current_dir(&scene.root)
+        .env("XDG_STATE_HOME", scene.root.with_file_name("state"))
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
 }
 
 fn call(id: usize, tool: &str, arguments: &Value) -> Value {

@@ -459,6 +459,13 @@ fn a_call_of_another_era_than_the_session_is_refused_as_any_request_is() {
         let unknown = pipes.ask(json!(3), method, unknown);
         assert_eq!(unknown["error"]["code"], -32022, "{unknown}");
     }
+    // Who began without a handshake goes on so, also after one.
+    pipes.send(&initialize("2025-06-18"));
+    pipes.answer(&json!(0));
+    for method in ["tools/call", "tools/list"] {
+        let bare = pipes.ask(json!(4), method, call.clone());
+        assert_eq!(bare["error"]["code"], -32602, "{bare}");
+    }
 }
 
 #[test]
