@@ -4,7 +4,8 @@
 //! A line at its top says what is special about an attempt:
 //! - `# void: unprivileged` it cannot succeed without root anyway; `# void: maybe` it depends on the machine.
 //! - `# effect: <path>` or `# effect: process` it has succeeded when this is there afterwards, outside.
-//! - `# user: leaks: why` and `# landlock: leaks: why` name the known holes of the weaker tiers.
+//! - `# user: leaks: why` and `# landlock: leaks: why` name the known holes of the weaker tiers; `# root: leaks: why` those
+//!   of user 0 without control groups.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
@@ -237,9 +238,10 @@ impl Attempt {
             Tier::FullWithoutCgroup => "user",
             Tier::Full => return None,
         };
-        let hole = self
-            .head
-            .get(key)
+        let own = (key == "user" && is_root()).then(|| self.head.get("root"));
+        let hole = own
+            .flatten()
+            .or_else(|| self.head.get(key))
             .or_else(|| (key == "landlock").then(|| self.head.get("user")).flatten());
         hole.filter(|it| it.starts_with("leaks"))
     }
