@@ -5,7 +5,7 @@ use std::fs;
 use std::io::Read;
 use std::net::TcpListener;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use glee_sandbox::{
@@ -238,15 +238,21 @@ fn nobody_but_the_gatekeeper_can_tell() {
     }
 }
 
-#[test]
-fn a_connection_to_the_proxy_leads_to_its_launcher() {
-    let dir = tempfile::tempdir().unwrap();
-    let socket = dir.path().join("proxy.sock");
+/// What listens as a proxy would, and the profile of whoever only gets out through it.
+fn proxy_in(directory: &Path) -> (UnixListener, Profile) {
+    let socket = directory.join("proxy.sock");
     let listener = UnixListener::bind(&socket).unwrap();
     let through = Profile {
         network: Network::Proxy { socket },
         ..profile(Confinement::Required)
     };
+    (listener, through)
+}
+
+#[test]
+fn a_connection_to_the_proxy_leads_to_its_launcher() {
+    let dir = tempfile::tempdir().unwrap();
+    let (listener, through) = proxy_in(dir.path());
     let (host, port) = PROXY_ADDRESS.split_once(':').unwrap();
     let code = format!("socket.create_connection(('{host}', {port})).recv(1)");
     let sandbox = sandbox();
@@ -281,12 +287,7 @@ fn moment_of(connection: &mut UnixStream) -> Moment {
 #[test]
 fn a_connection_to_the_proxy_tells_whose_call_it_is_of() {
     let dir = tempfile::tempdir().unwrap();
-    let socket = dir.path().join("proxy.sock");
-    let listener = UnixListener::bind(&socket).unwrap();
-    let through = Profile {
-        network: Network::Proxy { socket },
-        ..profile(Confinement::Required)
-    };
+    let (listener, through) = proxy_in(dir.path());
     let sandbox = sandbox();
     let ask = |then: &str| {
         let (host, port) = PROXY_ADDRESS.split_once(':').unwrap();
